@@ -1,0 +1,1 @@
+"""The LLM runtime: providers, prompt assembly, tool loop, tools, metering, redaction."""

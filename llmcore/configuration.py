@@ -1,0 +1,180 @@
+"""The stored configuration as plain values: what a run is made from, with no row and no framework behind it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, Self
+
+from llmcore.usage import Prices
+
+ThinkingEffort = Literal["off", "low", "medium", "high"]
+
+
+class Secret:
+    """A value that never shows itself: not in repr, str, pickles or JSON. `reveal()` is called by the transport only."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __repr__(self) -> str:
+        return "Secret(•••)" if self._value else "Secret('')"
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a Secret can't be pickled or copied out of the process")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Provider:
+    """A service that answers requests.
+
+    `adapter` names the wire format (a key of the provider registry). Timeouts are seconds: to connect, between two
+    reads, and for one whole call. `max_attempts` counts the first attempt too.
+    """
+
+    slug: str
+    name: str
+    adapter: str
+    base_url: str
+    api_key: Secret = field(default_factory=lambda: Secret(""))
+    connect_timeout_s: float = 10.0
+    read_timeout_s: float = 120.0
+    total_timeout_s: float = 600.0
+    max_attempts: int = 3
+    allow_private_hosts: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LanguageModel:
+    """One model of a provider: its window, its output cap, what it can do and what it costs.
+
+    Token counts are `None` where unknown. `inline_think` says that the model writes its thinking into the answer
+    ("tags": `<think>…</think>` at the start; "prefilled": the opening tag is missing).
+    """
+
+    name: str
+    label: str = ""
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    supports_tools: bool = True
+    supports_tool_choice: bool = True
+    supports_temperature: bool = True
+    supports_thinking: bool = False
+    supports_streaming: bool = True
+    supports_images: bool = False
+    inline_think: Literal["tags", "prefilled"] | None = None
+    prices: Prices = field(default_factory=Prices)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parameters:
+    """What is asked of the model on every call of a run, the last one too. `None` leaves it to the provider."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    thinking: ThinkingEffort | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    stream: bool = True
+    parallel_tool_calls: bool | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "stop": list(self.stop)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(**{**data, "stop": tuple(data.get("stop", ()))})
+
+
+def sha256_of_text(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Skill:
+    """An instruction package, injected into the first user message.
+
+    `sha256` is the digest stored with the body; a body that no longer matches it is not used. `allowed_tools` is
+    `None` where the skill declares none (no restriction). `trust` grows with trustworthiness; a configuration asks
+    for a least level.
+    """
+
+    slug: str
+    name: str
+    body: str
+    sha256: str
+    enabled: bool = True
+    allowed_tools: tuple[str, ...] | None = None
+    trust: int = 1
+    id: int | None = None
+    version: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snippet:
+    """Reusable text, added as a system message of its own."""
+
+    slug: str
+    name: str
+    body: str
+    enabled: bool = True
+    tags: tuple[str, ...] = ()
+    id: int | None = None
+    version: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """The bounds of a run. Bytes are UTF-8 bytes."""
+
+    max_rounds: int = 5
+    max_tool_result_bytes: int = 50_000
+    max_traced_result_bytes: int = 10_000_000
+    max_parallel_tools: int = 4
+    skill_budget_bytes: int = 24_000
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(**data)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Configuration:
+    """Named: model + parameters + system prompt + skills + snippets + tool groups + limits.
+
+    `tool_groups` are the groups whose tools a run may use; `tools` those offered when a run names none itself
+    (`None`: all of the groups).
+    """
+
+    slug: str
+    name: str
+    provider: Provider
+    model: LanguageModel
+    system_prompt: str = ""
+    parameters: Parameters = field(default_factory=Parameters)
+    limits: Limits = field(default_factory=Limits)
+    skills: tuple[Skill, ...] = ()
+    snippets: tuple[Snippet, ...] = ()
+    tool_groups: tuple[str, ...] = ()
+    tools: tuple[str, ...] | None = None
+    min_skill_trust: int = 0
+    id: int | None = None
+    version: int = 1
+
+    def with_parameters(self, **changes: Any) -> Configuration:
+        return replace(self, parameters=replace(self.parameters, **changes))

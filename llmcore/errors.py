@@ -1,0 +1,116 @@
+"""Every exception the runtime raises, and the closed set of ways a provider can fail.
+
+LLMError
+├── ConfigurationError      a stored record can't be used as it stands; the text says what to change
+├── SecretUnavailable       an API key can't be read (lost encryption key, unset environment variable)
+├── ToolError               raised by a tool: its text goes to the model, which may correct itself
+└── ProviderError           a provider call failed; carried by a `ModelResponse`, not raised by the client
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class LLMError(Exception):
+    """Base of all exceptions of the runtime."""
+
+
+class ConfigurationError(LLMError):
+    """A stored record can't be used as it stands; the text says what to change."""
+
+
+class SecretUnavailable(ConfigurationError):
+    """An API key can't be read: its encryption key is lost or its environment variable is not set."""
+
+
+class ToolError(LLMError):
+    """Raised by a tool to tell the model what went wrong, in words the model can act on."""
+
+
+class ErrorKind(StrEnum):
+    """The kinds of provider failure; each has advice an admin can act on (see `ADVICE`)."""
+
+    AUTHENTICATION = "authentication"
+    PERMISSION = "permission"
+    NOT_FOUND = "not_found"
+    RATE_LIMIT = "rate_limit"
+    QUOTA = "quota"
+    CONTEXT_LENGTH = "context_length"
+    CONTENT_FILTER = "content_filter"
+    INVALID_REQUEST = "invalid_request"
+    OVERLOADED = "overloaded"
+    SERVER = "server"
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    MALFORMED_RESPONSE = "malformed_response"
+    STREAM_INCOMPLETE = "stream_incomplete"
+    EMPTY_RESPONSE = "empty_response"
+    MALFORMED_TOOL_CALL = "malformed_tool_call"
+    TOOL_USE_FAILED = "tool_use_failed"
+
+
+ADVICE: dict[ErrorKind, str] = {
+    ErrorKind.AUTHENTICATION: "The provider refused the API key. Open the provider and enter a valid key.",
+    ErrorKind.PERMISSION: "The key is valid but may not use this model or endpoint. Check the account's access.",
+    ErrorKind.NOT_FOUND: "The provider doesn't know this model or address. Check the model's name and the base URL.",
+    ErrorKind.RATE_LIMIT: "The provider limits the rate of requests. Wait, or lower the number of parallel runs.",
+    ErrorKind.QUOTA: "The account's credit or quota is used up. Top it up at the provider.",
+    ErrorKind.CONTEXT_LENGTH: "The prompt doesn't fit the model's window. Shorten it or choose a larger model.",
+    ErrorKind.CONTENT_FILTER: "The provider's content filter blocked the prompt or the answer. Reword the prompt.",
+    ErrorKind.INVALID_REQUEST: "The provider refused the request as invalid. Its message names the parameter.",
+    ErrorKind.OVERLOADED: "The provider is overloaded. Try again in a minute, or use another model.",
+    ErrorKind.SERVER: "The provider failed on its side. Try again; if it persists, check its status page.",
+    ErrorKind.TIMEOUT: "The provider didn't answer in time. Try again, or raise the configuration's timeout.",
+    ErrorKind.CONNECTION: "The server can't be reached. Check the base URL and that the server runs.",
+    ErrorKind.MALFORMED_RESPONSE: "The server's answer is not what this wire format promises. Check the provider's "
+    "type and base URL; the raw response shows what came.",
+    ErrorKind.STREAM_INCOMPLETE: "The stream broke off before the answer was finished. Run it again.",
+    ErrorKind.EMPTY_RESPONSE: "The model answered with nothing: no text and no tool call. Run it again or change the prompt.",
+    ErrorKind.MALFORMED_TOOL_CALL: "The model produced a tool call that can't be read. Simplify the tool or change the model.",
+    ErrorKind.TOOL_USE_FAILED: "The provider could not parse the model's tool call. Run it again or offer fewer tools.",
+}
+
+# Source: the retry lists of the providers' own SDKs; 529 is Anthropic's "overloaded".
+RETRYABLE_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
+
+
+@dataclass(eq=False)
+class ProviderError(LLMError):
+    """How a provider call failed.
+
+    `message` is the provider's own text, bounded and free of secrets. `status` is the effective HTTP status (a
+    stream's error frame may carry another than the response's), `retry_after_s` the wait the provider asked for.
+    """
+
+    kind: ErrorKind
+    message: str
+    status: int | None = None
+    retryable: bool = False
+    retry_after_s: float | None = None
+    code: str | None = None
+    param: str | None = None
+
+    def __str__(self) -> str:
+        status = f" (HTTP {self.status})" if self.status else ""
+        return f"{self.kind.value.replace('_', ' ')}{status}: {self.message}"
+
+    @property
+    def advice(self) -> str:
+        return ADVICE[self.kind]
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "kind": self.kind.value,
+            "message": self.message,
+            "status": self.status,
+            "retryable": self.retryable,
+            "retry_after_s": self.retry_after_s,
+            "code": self.code,
+            "param": self.param,
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, object]) -> ProviderError:
+        return cls(**{**data, "kind": ErrorKind(str(data["kind"]))})  # type: ignore[arg-type]

@@ -1,0 +1,20 @@
+"""The stored configuration: rows that `llmcore.store` turns into the runtime's values."""
+
+from llmcore.models.configurations import Configuration, ConfigurationSkill, ConfigurationSnippet
+from llmcore.models.metering import UsageRecord
+from llmcore.models.prompts import Skill, Snippet
+from llmcore.models.providers import LanguageModel, Provider
+from llmcore.models.tools import ToolGroupSwitch, ToolSwitch
+
+__all__ = [
+    "Configuration",
+    "ConfigurationSkill",
+    "ConfigurationSnippet",
+    "LanguageModel",
+    "Provider",
+    "Skill",
+    "Snippet",
+    "ToolGroupSwitch",
+    "ToolSwitch",
+    "UsageRecord",
+]

@@ -1,0 +1,116 @@
+"""Configurations: what a run is started from."""
+
+from __future__ import annotations
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from llmcore.models.prompts import Skill, Snippet
+from llmcore.models.providers import LanguageModel
+
+
+class Configuration(models.Model):
+    """Named: model + parameters + system prompt + skills + snippets + tool groups + limits."""
+
+    class Thinking(models.TextChoices):
+        DEFAULT = "", _("the model's default")
+        OFF = "off", _("off")
+        LOW = "low", _("low")
+        MEDIUM = "medium", _("medium")
+        HIGH = "high", _("high")
+
+    slug = models.SlugField(_("slug"), unique=True)
+    name = models.CharField(_("name"), max_length=100)
+    description = models.TextField(_("description"), blank=True)
+    model = models.ForeignKey(LanguageModel, models.PROTECT, related_name="configurations")
+    system_prompt = models.TextField(_("system prompt"), blank=True)
+    temperature = models.FloatField(
+        _("temperature"), null=True, blank=True, validators=[MinValueValidator(0), MaxValueValidator(2)]
+    )
+    top_p = models.FloatField(
+        _("top p"), null=True, blank=True, validators=[MinValueValidator(0), MaxValueValidator(1)]
+    )
+    max_tokens = models.PositiveIntegerField(
+        _("max tokens"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text=_("Most tokens of one answer."),
+    )
+    thinking = models.CharField(_("thinking"), max_length=10, blank=True, default="", choices=Thinking.choices)
+    seed = models.BigIntegerField(_("seed"), null=True, blank=True)
+    stream = models.BooleanField(_("stream"), default=True)
+    max_rounds = models.PositiveSmallIntegerField(
+        _("max rounds"),
+        default=5,
+        validators=[MinValueValidator(1)],
+        help_text=_("One model call each; bounded by the site's own limit."),
+    )
+    max_tool_result_bytes = models.PositiveIntegerField(
+        _("longest tool result (bytes)"), default=50_000, validators=[MinValueValidator(200)]
+    )
+    skill_budget_bytes = models.PositiveIntegerField(
+        _("skill budget (bytes)"),
+        default=24_000,
+        help_text=_("Skills over it are left out whole, from the last one on."),
+    )
+    min_skill_trust = models.SmallIntegerField(
+        _("least trust of skills"), choices=Skill.Trust.choices, default=Skill.Trust.UNTRUSTED
+    )
+    skills = models.ManyToManyField(Skill, through="ConfigurationSkill", blank=True)
+    snippets = models.ManyToManyField(Snippet, through="ConfigurationSnippet", blank=True)
+    tool_groups = models.JSONField(
+        _("tool groups"), default=list, blank=True, help_text=_("Names of the groups whose tools a run may use.")
+    )
+    # None: all tools of the groups.
+    tools = models.JSONField(
+        _("tools"),
+        null=True,
+        blank=True,
+        default=None,
+        help_text=_("Names of the tools offered by default; leave empty for all of the groups."),
+    )
+    enabled = models.BooleanField(_("enabled"), default=True)
+    version = models.PositiveIntegerField(_("version"), default=1, editable=False)
+    updated_at = models.DateTimeField(_("changed"), auto_now=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ConfigurationSkill(models.Model):
+    """A skill of a configuration, in its place."""
+
+    configuration = models.ForeignKey(Configuration, models.CASCADE)
+    skill = models.ForeignKey(Skill, models.CASCADE)
+    position = models.PositiveSmallIntegerField(_("position"), default=0)
+
+    class Meta:
+        ordering = ["position", "pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["configuration", "skill"], name="llmcore_configuration_skill_unique")
+        ]
+
+    def __str__(self) -> str:
+        return str(self.skill)
+
+
+class ConfigurationSnippet(models.Model):
+    """A snippet of a configuration, in its place."""
+
+    configuration = models.ForeignKey(Configuration, models.CASCADE)
+    snippet = models.ForeignKey(Snippet, models.CASCADE)
+    position = models.PositiveSmallIntegerField(_("position"), default=0)
+
+    class Meta:
+        ordering = ["position", "pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["configuration", "snippet"], name="llmcore_configuration_snippet_unique")
+        ]
+
+    def __str__(self) -> str:
+        return str(self.snippet)

@@ -1,0 +1,120 @@
+"""Providers and their models."""
+
+from __future__ import annotations
+
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+
+class Provider(models.Model):
+    """A service that answers requests: where it is, which wire format it speaks, and its key."""
+
+    slug = models.SlugField(_("slug"), unique=True)
+    name = models.CharField(_("name"), max_length=100)
+    adapter = models.CharField(
+        _("wire format"),
+        max_length=40,
+        help_text=_("How this service wants its requests. Most local servers are OpenAI-compatible."),
+    )
+    base_url = models.URLField(
+        _("base URL"),
+        help_text=_("Where the API begins, for example https://api.openai.com/v1. The key is sent to this host only."),
+    )
+    # MultiFernet token of the key; written and read by llmcore.keys only.
+    encrypted_key = models.BinaryField(_("encrypted API key"), blank=True, default=b"", editable=False)
+    key_host = models.CharField(_("host the key was saved for"), max_length=255, blank=True, editable=False)
+    key_env = models.CharField(
+        _("key from environment variable"),
+        max_length=100,
+        blank=True,
+        help_text=_(
+            "The name of an environment variable that holds the key, instead of storing it here. It is read at each run."
+        ),
+    )
+    allow_private_hosts = models.BooleanField(
+        _("allow a local or private address"),
+        default=False,
+        help_text=_("Needed for servers on this machine or in your own network, and for plain http."),
+    )
+    connect_timeout_s = models.FloatField(_("connect timeout (s)"), default=10.0, validators=[MinValueValidator(0.1)])
+    read_timeout_s = models.FloatField(
+        _("read timeout (s)"),
+        default=120.0,
+        validators=[MinValueValidator(0.1)],
+        help_text=_("Longest silence between two pieces of an answer."),
+    )
+    total_timeout_s = models.FloatField(
+        _("total timeout (s)"),
+        default=600.0,
+        validators=[MinValueValidator(0.1)],
+        help_text=_("Longest time for one whole call."),
+    )
+    max_attempts = models.PositiveSmallIntegerField(
+        _("attempts"),
+        default=3,
+        validators=[MinValueValidator(1)],
+        help_text=_("How often a call is tried in all when the server fails or limits the rate."),
+    )
+    enabled = models.BooleanField(_("enabled"), default=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class LanguageModel(models.Model):
+    """One model of a provider: its window, its output cap, what it can do, what it costs."""
+
+    class InlineThink(models.TextChoices):
+        NONE = "", _("no")
+        TAGS = "tags", _("in <think> tags at the start of the answer")
+        PREFILLED = "prefilled", _("as tags, the opening one left out")
+
+    provider = models.ForeignKey(Provider, models.CASCADE, related_name="models")
+    name = models.CharField(_("name"), max_length=200, help_text=_("As the provider spells it."))
+    label = models.CharField(
+        _("label"), max_length=200, blank=True, help_text=_("How this site shows it; the name if empty.")
+    )
+    context_window = models.PositiveIntegerField(
+        _("context window"), null=True, blank=True, help_text=_("Tokens of prompt and answer together.")
+    )
+    max_output_tokens = models.PositiveIntegerField(
+        _("output cap"), null=True, blank=True, help_text=_("Most tokens of one answer.")
+    )
+    supports_tools = models.BooleanField(_("tools"), default=True)
+    supports_tool_choice = models.BooleanField(_("tool choice"), default=True)
+    supports_temperature = models.BooleanField(
+        _("temperature"), default=True, help_text=_("Many reasoning models refuse it.")
+    )
+    supports_thinking = models.BooleanField(_("thinking effort"), default=False)
+    supports_streaming = models.BooleanField(_("streaming"), default=True)
+    supports_images = models.BooleanField(_("images"), default=False)
+    inline_think = models.CharField(
+        _("writes its thinking into the answer"), max_length=10, blank=True, default="", choices=InlineThink.choices
+    )
+    input_price = models.DecimalField(
+        _("input price"),
+        max_digits=12,
+        decimal_places=6,
+        null=True,
+        blank=True,
+        help_text=_("US dollars per million tokens. Leave blank if unknown: unpriced is shown as blank, never as 0."),
+    )
+    cache_read_price = models.DecimalField(
+        _("cached read price"), max_digits=12, decimal_places=6, null=True, blank=True
+    )
+    cache_creation_price = models.DecimalField(
+        _("cache write price"), max_digits=12, decimal_places=6, null=True, blank=True
+    )
+    output_price = models.DecimalField(_("output price"), max_digits=12, decimal_places=6, null=True, blank=True)
+    enabled = models.BooleanField(_("enabled"), default=True)
+
+    class Meta:
+        ordering = ["provider__name", "name"]
+        constraints = [models.UniqueConstraint(fields=["provider", "name"], name="llmcore_model_unique")]
+
+    def __str__(self) -> str:
+        return self.label or self.name

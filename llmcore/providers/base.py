@@ -1,0 +1,149 @@
+"""The contract of a wire format: pure functions from values to bytes and back, around one shared transport.
+
+An adapter encodes each unit of the transcript once, frames the encoded units into a request, and parses a whole
+response or a stream. It opens no connection, reads no clock and keeps no state; adding one is one file and one line
+in the registry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from llmcore.configuration import LanguageModel, Parameters, Provider, Secret
+from llmcore.messages import JSON, Delta, Message, ModelResponse, ToolSpec
+
+MASK = "•••"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelCall:
+    """Everything about one provider call but its messages.
+
+    `tool_choice` is "auto", "none", "required" or a tool's name; it means nothing without tools.
+    """
+
+    provider: Provider
+    model: LanguageModel
+    parameters: Parameters = field(default_factory=Parameters)
+    tools: tuple[ToolSpec, ...] = ()
+    tool_choice: str = "auto"
+    response_schema: JSON = None
+
+    @property
+    def stream(self) -> bool:
+        return self.parameters.stream and self.model.supports_streaming
+
+    def schema_of(self, name: str) -> dict[str, JSON] | None:
+        return next((tool.parameters for tool in self.tools if tool.name == name), None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WireRequest:
+    """An HTTP request, ready to send. Secrets stand apart in `secret_headers` (value = prefix + secret)."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    secret_headers: Mapping[str, tuple[str, Secret]] = field(default_factory=dict)
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.body).hexdigest()
+
+    @property
+    def masked_headers(self) -> dict[str, str]:
+        masked = {name: prefix + MASK for name, (prefix, _) in self.secret_headers.items()}
+        return {**self.headers, **masked}
+
+    def headers_to_send(self) -> dict[str, str]:
+        """With the secrets in clear: for the transport only."""
+        return {**self.headers, **{n: prefix + secret.reveal() for n, (prefix, secret) in self.secret_headers.items()}}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WireReply:
+    """A whole HTTP response. Header names are lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class StreamDecoder(Protocol):
+    """Assembles one streamed response."""
+
+    def feed(self, chunk: bytes) -> Iterable[Delta]:
+        """Take the bytes as they were read, however they are cut, and return what became readable."""
+
+    def finish(self, *, cancelled: bool = False) -> ModelResponse:
+        """The response as far as it came. A stream that ended without a sign of its end is `stream_incomplete`."""
+
+
+class Adapter(ABC):
+    """A wire format."""
+
+    name: str
+    label: str
+    default_base_url: str = ""
+    needs_key: bool = True
+    # Whether the wire can say "these tools exist, call none of them".
+    supports_tool_choice_none: bool = False
+
+    def starts_unit(self, previous: Message | None, message: Message) -> bool:
+        """Whether `message` begins a new unit, or is merged on the wire with those before it."""
+        return True
+
+    @abstractmethod
+    def encode(self, unit: Sequence[Message], call: ModelCall) -> bytes:
+        """The wire bytes of one unit of the transcript."""
+
+    @abstractmethod
+    def frame(self, call: ModelCall, units: Sequence[bytes]) -> WireRequest:
+        """Join encoded units into the request. With no tools the request has no trace of tools."""
+
+    @abstractmethod
+    def decode(self, reply: WireReply, call: ModelCall) -> ModelResponse:
+        """Read an unstreamed response or an HTTP error; never raises for what the server sent."""
+
+    @abstractmethod
+    def stream_decoder(self, call: ModelCall) -> StreamDecoder:
+        """A fresh decoder for one stream of HTTP 200. Error statuses go through `decode` even when streaming."""
+
+
+class Transcript:
+    """The messages of a run together with their wire bytes, each unit encoded once."""
+
+    def __init__(self, adapter: Adapter, call: ModelCall, messages: Iterable[Message] = ()) -> None:
+        """`call` is passed to the encoder for the model's and provider's properties; its tools may differ later."""
+        self.messages: list[Message] = []
+        self.call_ids: set[str] = set()
+        self._adapter = adapter
+        self._call = call
+        self._units: list[list[Message]] = []
+        self._encoded: list[bytes | None] = []
+        self.extend(messages)
+
+    def extend(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            previous = self.messages[-1] if self.messages else None
+            if not self._units or self._adapter.starts_unit(previous, message):
+                self._units.append([message])
+                self._encoded.append(None)
+            else:
+                self._units[-1].append(message)
+                self._encoded[-1] = None
+            self.messages.append(message)
+            self.call_ids.update(call.id for call in message.tool_calls)
+
+    def encoded(self) -> Sequence[bytes]:
+        """The wire bytes of all units; only those that are new or grew are encoded."""
+        for index in range(len(self._encoded) - 1, -1, -1):
+            if self._encoded[index] is not None:
+                break
+            self._encoded[index] = self._adapter.encode(self._units[index], self._call)
+        return self._encoded  # type: ignore[return-value]

@@ -1,0 +1,269 @@
+"""The ordered record of a run. Absent in production: then nothing here is touched.
+
+A trace of N rounds costs O(N): messages, tool lists and large texts are kept once in `contents`, addressed by
+digest, and a request step names only the messages that are new since the request before it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol, Self, TypedDict
+
+from llmcore.messages import JSON, Delta, Message, digest_of
+
+
+class StepKind(StrEnum):
+    """What a step records. The data of each kind is the TypedDict of the same name below."""
+
+    ASSEMBLED = "assembled"  # a dry run's request, which was not sent (RequestData)
+    REQUEST = "request"  # recorded before the call goes out (RequestData)
+    RESPONSE = "response"
+    TOOL_CALL = "tool_call"  # recorded before the tool starts
+    TOOL_RESULT = "tool_result"
+    RETRY = "retry"
+    ERROR = "error"
+    PERMIT = "permit"
+    CONTEXT = "context"
+    COMPACTION = "compaction"
+    ACTION = "action"
+
+
+class RequestData(TypedDict, total=False):
+    """`kept` messages are the same as the previous request's first ones; `added` are the digests that follow them."""
+
+    kept: int
+    added: list[str]
+    messages: int  # kept + len(added)
+    tools: str | None  # digest of the list of tool specs offered, None where none is
+    tool_names: list[str]
+    tool_choice: str
+    parameters: dict[str, JSON]
+    adapter: str
+    model: str
+    method: str
+    url: str
+    headers: dict[str, str]  # masked
+    body_sha256: str
+    body_bytes: int
+    body: str  # digest of the exact body's text; dry runs only
+    input_tokens_estimate: int
+    repairs: list[str]  # what the validation of the transcript had to mend (L13)
+    last: bool  # the tool-free completion at the limit
+
+
+class ResponseData(TypedDict, total=False):
+    message: str  # digest of the assistant message
+    finish_reason: str | None
+    finish_reason_raw: str | None
+    usage: dict[str, JSON] | None
+    cost: str | None  # exact decimal, US dollars; None where unpriced or unknown
+    prices: dict[str, str | None]
+    first_token_ms: float | None  # from the start of the step
+    thinking_ms: float | None  # of the streaming time, the part in which thinking arrived
+    text_chars: int
+    thinking_chars: int
+    calls: list[dict[str, JSON]]  # id, name, problem
+    attempts: int
+    error: dict[str, JSON] | None
+    refusal: str | None
+    served_model: str | None
+    response_id: str | None
+    cancelled: bool
+
+
+class ToolCallData(TypedDict, total=False):
+    call_id: str
+    name: str
+    arguments: str  # digest of the arguments (an object, or the raw text where it can't be decoded)
+    preview: str  # the arguments on one line, at most 200 characters
+    effect: str | None
+    group: str | None
+    repeat: int  # how many times this very call was made in the run, this one included
+    problem: str | None
+
+
+class ToolResultData(TypedDict, total=False):
+    call_id: str
+    name: str
+    message: str  # digest of the tool message that the model gets
+    is_error: bool
+    error_kind: (
+        str | None
+    )  # parse, schema, unknown_tool, not_offered, tool_error, exception, timeout, cut_off, halted, ...
+    preview: str
+    bytes: int  # of the whole result, UTF-8
+    full: str | None  # digest of the whole result where the model got less
+    artifacts: str | None  # digest
+    traceback: str | None  # digest
+    effect_unknown: bool
+
+
+class RetryData(TypedDict, total=False):
+    attempt: int  # the attempt that failed, from 1
+    error: dict[str, JSON]
+    wait_s: float
+
+
+class ErrorData(TypedDict, total=False):
+    message: str
+    advice: str
+    kind: str
+    traceback: str | None  # digest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunStep:
+    """One timed operation of a run. `started_ms` counts from the start of the run, `sequence` from 1."""
+
+    sequence: int
+    round: int
+    kind: StepKind
+    started_ms: float
+    duration_ms: float = 0.0
+    data: Mapping[str, JSON] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "sequence": self.sequence,
+            "round": self.round,
+            "kind": self.kind.value,
+            "started_ms": self.started_ms,
+            "duration_ms": self.duration_ms,
+            "data": dict(self.data),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, JSON]) -> Self:
+        return cls(**{**data, "kind": StepKind(data["kind"])})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WireExchange:
+    """One captured HTTP request and response (raw capture only). Header values that are secret are masked.
+
+    `chunks` are (milliseconds since the request was sent, bytes) as they arrived; `response_body` joins them.
+    """
+
+    attempt: int
+    method: str
+    url: str
+    request_headers: Mapping[str, str]
+    request_body: bytes
+    status: int | None = None
+    response_headers: Mapping[str, str] = field(default_factory=dict)
+    chunks: tuple[tuple[float, bytes], ...] = ()
+    error: str | None = None
+
+    @property
+    def response_body(self) -> bytes:
+        return b"".join(chunk for _, chunk in self.chunks)
+
+
+class Listener(Protocol):
+    """Receives everything that a trace records, the moment it is recorded. Called on the loop's own thread."""
+
+    def step(self, step: RunStep, contents: Mapping[str, JSON]) -> None:
+        """A step, with the contents that it is the first to refer to."""
+
+    def delta(self, round: int, delta: Delta) -> None:
+        """A piece of the answer that is being streamed."""
+
+    def exchange(self, sequence: int, exchange: WireExchange) -> None:
+        """An HTTP exchange of the request step `sequence`; only where raw capture is on."""
+
+    async def committed(self) -> None:
+        """Returns when all that was recorded so far is safely stored."""
+
+
+class RunTrace:
+    """Records the steps of a run; one writer. Steps are handed on to `listener` at once and kept in `steps`."""
+
+    def __init__(
+        self,
+        listener: Listener | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        offset_ms: float = 0.0,
+        steps: Iterable[RunStep] = (),
+        contents: Mapping[str, JSON] | None = None,
+    ) -> None:
+        """`offset_ms` is the run's age when this segment of it starts; `steps` are those of earlier segments."""
+        self.steps: list[RunStep] = list(steps)
+        self.contents: dict[str, JSON] = dict(contents or {})
+        self._listener = listener
+        self._clock = clock
+        self._zero = clock() - offset_ms / 1000
+        self._fresh: dict[str, JSON] = {}
+
+    def now_ms(self) -> float:
+        return (self._clock() - self._zero) * 1000
+
+    def keep(self, value: JSON) -> str:
+        """Store `value` once and return its digest."""
+        return self._keep(digest_of(value), value)
+
+    def keep_message(self, message: Message) -> str:
+        return self._keep(message.digest, message.json)
+
+    def _keep(self, digest: str, value: JSON) -> str:
+        if digest not in self.contents:
+            self.contents[digest] = self._fresh[digest] = value
+        return digest
+
+    def record(
+        self, kind: StepKind, *, round: int, data: Mapping[str, Any], started_ms: float | None = None
+    ) -> RunStep:
+        """Record a step that began at `started_ms` (default: now) and ends now."""
+        now = self.now_ms()
+        started = now if started_ms is None else started_ms
+        sequence = self.steps[-1].sequence + 1 if self.steps else 1
+        step = RunStep(
+            sequence=sequence,
+            round=round,
+            kind=kind,
+            started_ms=round_ms(started),
+            duration_ms=round_ms(now - started),
+            data=data,
+        )
+        self.steps.append(step)
+        fresh, self._fresh = self._fresh, {}
+        if self._listener is not None:
+            self._listener.step(step, fresh)
+        return step
+
+    def delta(self, round: int, delta: Delta) -> None:
+        if self._listener is not None:
+            self._listener.delta(round, delta)
+
+    def exchange(self, sequence: int, exchange: WireExchange) -> None:
+        if self._listener is not None:
+            self._listener.exchange(sequence, exchange)
+
+    async def committed(self) -> None:
+        if self._listener is not None:
+            await self._listener.committed()
+
+    def to_json(self) -> dict[str, JSON]:
+        return {"steps": [step.to_json() for step in self.steps], "contents": self.contents}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, JSON]) -> Self:
+        return cls(steps=(RunStep.from_json(step) for step in data["steps"]), contents=data["contents"])
+
+
+def round_ms(value: float) -> float:
+    return round(value, 3)
+
+
+def messages_of(steps: Iterable[RunStep], sequence: int) -> list[str]:
+    """The digests of all messages that the request step `sequence` sent, rebuilt from the differences."""
+    digests: list[str] = []
+    for step in steps:
+        if step.kind in (StepKind.REQUEST, StepKind.ASSEMBLED):
+            digests = digests[: step.data["kept"]] + list(step.data["added"])
+            if step.sequence == sequence:
+                return digests
+    raise LookupError(f"no request step {sequence}")

@@ -1,0 +1,1 @@
+"""The admin pages that start, show and compare runs."""

@@ -1,0 +1,31 @@
+"""Who may see and do what, decided on each object."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, PermissionsMixin
+from django.db.models import QuerySet
+
+from playground.models import Run
+
+User = PermissionsMixin | AbstractBaseUser | AnonymousUser
+
+
+def visible_runs(user: User) -> QuerySet[Run]:
+    """The runs that `user` may see: their own with `view_run`, everybody's with `view_all_runs`."""
+    if user.has_perm("playground.view_all_runs"):
+        return Run.objects.all()
+    if user.has_perm("playground.view_run"):
+        return Run.objects.filter(user_id=user.pk)
+    return Run.objects.none()
+
+
+def may_cancel(user: User, run: Run) -> bool:
+    """Own runs with the right to start them, others' with `cancel_all_runs`."""
+    if user.has_perm("playground.cancel_all_runs"):
+        return True
+    return run.user_id == user.pk and user.has_perm("playground.add_run")
+
+
+def may_see_raw(user: User, run: Run) -> bool:
+    """Raw requests and responses need `view_raw`, on top of the right to see the run."""
+    return user.has_perm("playground.view_raw") and visible_runs(user).filter(pk=run.pk).exists()

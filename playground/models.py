@@ -1,0 +1,169 @@
+"""Runs and their recorded traces."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from llmcore.runs.outcome import EndReason, RunStatus
+
+
+def choices_of(enum: type[RunStatus] | type[EndReason]) -> list[tuple[str, str]]:
+    return [(member.value, member.value.replace("_", " ").capitalize()) for member in enum]
+
+
+class Run(models.Model):
+    """One execution from input to outcome, as a person started it.
+
+    `request` is the form as sent (see `playground.services.start_run.RunRequest`): it fills the form for a re-run.
+    `plan` is what the worker made of it before round 1: configuration without secrets, initial state, gate, segments
+    and dropped sources. Figures are null while unknown. All durations are milliseconds.
+    """
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="llm_runs")
+    configuration = models.ForeignKey("llmcore.Configuration", models.SET_NULL, null=True, related_name="runs")
+    # Names as they were, so that a run stays readable when its configuration is gone.
+    configuration_name = models.CharField(_("configuration"), max_length=100)
+    model_name = models.CharField(_("model"), max_length=200)
+    title = models.CharField(_("title"), max_length=200)
+    prompt = models.TextField(_("user prompt"))
+    request = models.JSONField(_("request"))
+    dry_run = models.BooleanField(_("dry run"), default=False)
+    capture_raw = models.BooleanField(_("raw capture"), default=False)
+    parent = models.ForeignKey("self", models.SET_NULL, null=True, blank=True, related_name="children")
+
+    status = models.CharField(
+        _("status"), max_length=20, choices=choices_of(RunStatus), default=RunStatus.QUEUED.value, db_index=True
+    )
+    reason = models.CharField(_("reason"), max_length=20, choices=choices_of(EndReason), blank=True, default="")
+    detail = models.TextField(_("detail"), blank=True, default="")
+    error = models.JSONField(_("error"), null=True, blank=True)
+    answer = models.TextField(_("answer"), blank=True, default="")
+    plan = models.JSONField(_("plan"), null=True, blank=True)
+    findings = models.JSONField(_("findings"), default=list, blank=True)
+
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    started_at = models.DateTimeField(_("started"), null=True, blank=True)
+    ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
+
+    # The claim: which worker drives the run, for the how-manieth time, and until when it must be heard of again.
+    attempt = models.PositiveIntegerField(_("attempt"), default=0)
+    worker = models.CharField(_("worker"), max_length=200, blank=True, default="")
+    lease_until = models.DateTimeField(_("lease until"), null=True, blank=True, db_index=True)
+    cancel_requested_at = models.DateTimeField(_("cancel requested"), null=True, blank=True)
+    cancelled_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+
+    # Grows with everything a watcher might show; the live view polls this one number.
+    revision = models.PositiveIntegerField(_("revision"), default=0)
+    last_sequence = models.PositiveIntegerField(_("last step"), default=0)
+
+    rounds = models.PositiveIntegerField(_("rounds"), default=0)
+    max_rounds = models.PositiveIntegerField(_("rounds allowed"), default=0)
+    tool_calls = models.PositiveIntegerField(_("tool calls"), default=0)
+    tool_errors = models.PositiveIntegerField(_("failed tool calls"), default=0)
+    input_tokens = models.PositiveBigIntegerField(_("input tokens"), null=True)
+    cache_read_input_tokens = models.PositiveBigIntegerField(_("cached tokens"), null=True)
+    cache_creation_input_tokens = models.PositiveBigIntegerField(_("cache-written tokens"), null=True)
+    output_tokens = models.PositiveBigIntegerField(_("output tokens"), null=True)
+    reasoning_output_tokens = models.PositiveBigIntegerField(_("reasoning tokens"), null=True)
+    context_peak = models.PositiveIntegerField(_("largest prompt"), null=True)
+    cost = models.DecimalField(_("cost (USD)"), max_digits=20, decimal_places=12, null=True)
+    queue_ms = models.FloatField(_("queue"), null=True)
+    model_ms = models.FloatField(_("model"), null=True)
+    tool_ms = models.FloatField(_("tools"), null=True)
+    overhead_ms = models.FloatField(_("overhead"), null=True)
+    wall_ms = models.FloatField(_("wall time"), null=True)
+
+    class Meta:
+        ordering = ["-pk"]
+        verbose_name = _("playground run")
+        permissions = [
+            ("view_all_runs", _("Can see the runs of other users")),
+            ("view_raw", _("Can see raw requests and responses")),
+            ("cancel_all_runs", _("Can cancel the runs of other users")),
+        ]
+        indexes = [
+            models.Index(fields=["user", "-id"], name="playground_run_user"),
+            models.Index(fields=["configuration", "-id"], name="playground_run_configuration"),
+            models.Index(fields=["status", "-id"], name="playground_run_status"),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class RunStep(models.Model):
+    """A recorded step: the row of a `llmcore.trace.RunStep`."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="steps")
+    sequence = models.PositiveIntegerField()
+    round = models.PositiveIntegerField()
+    kind = models.CharField(max_length=20)
+    started_ms = models.FloatField()
+    duration_ms = models.FloatField()
+    data = models.JSONField()
+
+    class Meta:
+        ordering = ["sequence"]
+        constraints = [models.UniqueConstraint(fields=["run", "sequence"], name="playground_step_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.sequence} {self.kind}"
+
+
+class RunContent(models.Model):
+    """A message, tool list or large text of a run, stored once under its digest. `size` is bytes of its JSON."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="contents")
+    digest = models.CharField(max_length=64)
+    size = models.PositiveIntegerField()
+    value = models.JSONField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "digest"], name="playground_content_unique")]
+
+    def __str__(self) -> str:
+        return self.digest[:12]
+
+
+class WireExchangeRecord(models.Model):
+    """One captured HTTP request and response of a run with raw capture: the row of a `WireExchange`.
+
+    `chunk_times` are [milliseconds since sent, bytes] pairs that cut `response_body` as it arrived.
+    """
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="exchanges")
+    sequence = models.PositiveIntegerField()
+    attempt = models.PositiveIntegerField()
+    method = models.CharField(max_length=10)
+    url = models.TextField()
+    request_headers = models.JSONField()
+    request_body = models.BinaryField()
+    status = models.PositiveIntegerField(null=True)
+    response_headers = models.JSONField(default=dict)
+    response_body = models.BinaryField(default=b"")
+    chunk_times = models.JSONField(default=list)
+    error = models.TextField(blank=True, default="")
+
+    class Meta:
+        ordering = ["sequence", "attempt"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "sequence", "attempt"], name="playground_exchange_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.url}"
+
+
+class RunPartial(models.Model):
+    """What is being streamed right now, coalesced; gone when the run ends."""
+
+    run = models.OneToOneField(Run, models.CASCADE, related_name="partial", primary_key=True)
+    round = models.PositiveIntegerField(default=0)
+    text = models.TextField(blank=True, default="")
+    thinking = models.TextField(blank=True, default="")
+    tool_call = models.TextField(blank=True, default="")
+
+    def __str__(self) -> str:
+        return f"run {self.run_id}, round {self.round}"
