@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from llmcore.runs.outcome import EndReason, RunStatus
@@ -44,10 +45,13 @@ class Run(models.Model):
     findings = models.JSONField(_("findings"), default=list, blank=True)
 
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    # Since when it waits for a worker; for an interrupted run that goes on, since its last worker was lost.
+    queued_at = models.DateTimeField(_("queued"), default=timezone.now)
     started_at = models.DateTimeField(_("started"), null=True, blank=True)
     ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
 
-    # The claim: which worker drives the run, for the how-manieth time, and until when it must be heard of again.
+    # The claim: which worker drives the run, for the how-manieth time, and until when it must be heard of again (while
+    # it is queued: until when a worker must have claimed it).
     attempt = models.PositiveIntegerField(_("attempt"), default=0)
     worker = models.CharField(_("worker"), max_length=200, blank=True, default="")
     lease_until = models.DateTimeField(_("lease until"), null=True, blank=True, db_index=True)
