@@ -2,85 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from enum import StrEnum
-from typing import Any, Literal, Self
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from llmcore.configuration import Skill, Snippet
-from llmcore.messages import Message
+from llmcore.configuration import Configuration, Skill, Snippet, sha256_of_text
+from llmcore.context.tokens import estimate_tokens
+from llmcore.messages import JSON, Message, Part, Role, digest_of
+from llmcore.prompts.provenance import Dropped, DropReason, Segment, Source
+from llmcore.prompts.skills import GUARD_TEXT, ChosenSkill, choose_skills, without_user_message
+from llmcore.prompts.snippets import choose_snippets
 
+__all__ = ["Augmentation", "DropReason", "Dropped", "PromptAssembly", "Segment", "Source", "assemble"]
 
-class Source(StrEnum):
-    """Where a piece of the prompt comes from."""
-
-    CONFIG = "config"
-    OVERRIDE = "override"
-    SNIPPET = "snippet"
-    SKILL = "skill"
-    USER = "user"
-    ASSISTANT = "assistant"
-    TOOL = "tool"
-    TOOLDEF = "tooldef"
-
-
-class DropReason(StrEnum):
-    """Why a source was left out of the prompt."""
-
-    DISABLED = "disabled"
-    CHECKSUM_MISMATCH = "checksum_mismatch"
-    OVER_BUDGET = "over_budget"
-    BELOW_TRUST = "below_trust"
-    EMPTY = "empty"
-    DUPLICATE = "duplicate"
-    NO_USER_MESSAGE = "no_user_message"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Segment:
-    """One span of the assembled messages with its source: characters `start` to `end` of part `part` of message
-    `message` (all counted from 0). `note` says what is unusual ("forced although disabled")."""
-
-    source: Source
-    source_id: str
-    label: str
-    message: int
-    part: int
-    start: int
-    end: int
-    tokens: int
-    forced: bool = False
-    note: str = ""
-    object_id: int | None = None
-    version: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "source": self.source.value}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        return cls(**{**data, "source": Source(data["source"])})
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Dropped:
-    """A source that did not make it into the prompt, with the reason in words (`detail`)."""
-
-    source: Source
-    source_id: str
-    label: str
-    reason: DropReason
-    detail: str
-    tokens: int = 0
-    forced: bool = False
-    object_id: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "source": self.source.value, "reason": self.reason.value}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        return cls(**{**data, "source": Source(data["source"]), "reason": DropReason(data["reason"])})
+SOURCE_OF_ROLE: dict[Role, Source] = {
+    "system": Source.USER,
+    "user": Source.USER,
+    "assistant": Source.ASSISTANT,
+    "tool": Source.TOOL,
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,3 +48,188 @@ class PromptAssembly:
     dropped: tuple[Dropped, ...]
     fingerprint: str
     injected_skills: tuple[Skill, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Piece:
+    """The text of a segment before its place is known."""
+
+    source: Source
+    source_id: str
+    label: str
+    text: str
+    forced: bool = False
+    note: str = ""
+    object_id: int | None = None
+    version: int | None = None
+
+
+def assemble(
+    *,
+    configuration: Configuration,
+    conversation: Sequence[Message],
+    augmentation: Augmentation = Augmentation(),
+    estimate: Callable[[str], int] = estimate_tokens,
+    response_schema: JSON = None,
+) -> PromptAssembly:
+    """The prompt of a run; `conversation` is what the user says (one message or more) and is not changed.
+
+    The segments of each part that has text cover it from its first character to its last, without gap or overlap.
+    """
+    system, overridden = _system_pieces(configuration, augmentation)
+    snippets, left_out_snippets = choose_snippets(configuration.snippets, augmentation.snippets)
+    skills, left_out_skills = choose_skills(
+        configuration.skills,
+        augmentation.skills,
+        min_trust=configuration.min_skill_trust,
+        budget_bytes=configuration.limits.skill_budget_bytes,
+    )
+    asks = next((index for index, message in enumerate(conversation) if message.role == "user"), None)
+    if asks is None:
+        left_out_skills += without_user_message(skills)
+        skills = []
+
+    build = _Builder(estimate)
+    leading = [system] if system else []
+    leading += [
+        [_piece(Source.SNIPPET, chosen.piece, chosen.piece.body, forced=chosen.forced, note=chosen.note)]
+        for chosen in snippets
+    ]
+    for number, pieces in enumerate(leading, start=1):
+        # What the configuration says to every run is a reusable prefix: the cache boundary stands at its end.
+        build.add_text("system", pieces, cache_boundary=number == len(leading))
+    alone = len(conversation) == 1
+    for index, message in enumerate(conversation):
+        build.add_message(message, index, alone=alone, skills=skills if index == asks else ())
+
+    dropped = [*overridden, *left_out_snippets, *left_out_skills]
+    return PromptAssembly(
+        messages=tuple(build.messages),
+        segments=tuple(build.segments),
+        dropped=tuple(_with_tokens(dropped, configuration, augmentation, estimate)),
+        fingerprint=digest_of({"sources": build.sources, "response_schema": digest_of(response_schema)}),
+        injected_skills=tuple(chosen.skill for chosen in skills),
+    )
+
+
+def _system_pieces(configuration: Configuration, augmentation: Augmentation) -> tuple[list[_Piece], list[Dropped]]:
+    """The pieces of the first system message, which is not sent where they are empty or blank."""
+    override = augmentation.system_override
+    own = _Piece(
+        source=Source.CONFIG,
+        source_id=configuration.slug,
+        label="Configuration prompt",
+        text=configuration.system_prompt,
+        object_id=configuration.id,
+        version=configuration.version,
+    )
+    has_own = bool(own.text.strip())
+    if override is None:
+        return ([own] if has_own else []), []
+    extra = _Piece(
+        source=Source.OVERRIDE, source_id="override", label="Override", text=override, forced=True, note="this run only"
+    )
+    has_extra = bool(override.strip())
+    if augmentation.override_mode == "replace":
+        replaced = Dropped(
+            source=Source.CONFIG,
+            source_id=own.source_id,
+            label=own.label,
+            reason=DropReason.OVERRIDDEN,
+            detail="The override of this run replaces it" + ("." if has_extra else " with nothing."),
+            object_id=own.object_id,
+        )
+        return ([extra] if has_extra else []), ([replaced] if has_own else [])
+    if has_own and has_extra:
+        return [own, replace(extra, text="\n\n" + override)], []
+    return [piece for piece, has in ((own, has_own), (extra, has_extra)) if has], []
+
+
+def _piece(source: Source, stored: Skill | Snippet, text: str, *, forced: bool, note: str) -> _Piece:
+    return _Piece(
+        source=source,
+        source_id=stored.slug,
+        label=stored.name,
+        text=text,
+        forced=forced,
+        note=note,
+        object_id=stored.id,
+        version=stored.version,
+    )
+
+
+def _with_tokens(
+    dropped: Iterable[Dropped],
+    configuration: Configuration,
+    augmentation: Augmentation,
+    estimate: Callable[[str], int],
+) -> Iterable[Dropped]:
+    """Each with the tokens that it would have taken."""
+    texts = {(Source.CONFIG, configuration.slug): configuration.system_prompt}
+    texts |= {(Source.SKILL, skill.slug): skill.body for skill in (*configuration.skills, *augmentation.skills)}
+    texts |= {(Source.SNIPPET, item.slug): item.body for item in (*configuration.snippets, *augmentation.snippets)}
+    return (replace(item, tokens=estimate(texts[item.source, item.source_id])) for item in dropped)
+
+
+class _Builder:
+    """Grows the messages, their segments and the sources' digests side by side."""
+
+    def __init__(self, estimate: Callable[[str], int]) -> None:
+        self.messages: list[Message] = []
+        self.segments: list[Segment] = []
+        self.sources: list[Any] = []
+        self._estimate = estimate
+
+    def add_text(self, role: Role, pieces: Sequence[_Piece], *, cache_boundary: bool = False) -> None:
+        part = self._part(pieces, message=len(self.messages), part=0, cache_boundary=cache_boundary)
+        self.messages.append(Message(role=role, parts=(part,)))
+
+    def add_message(self, message: Message, index: int, *, alone: bool, skills: Sequence[ChosenSkill]) -> None:
+        """A message of the conversation, unchanged but for the skills that go before it."""
+        place = len(self.messages)
+        before = [_piece(Source.SKILL, s.skill, s.section, forced=s.forced, note=s.note) for s in skills]
+        if before:
+            guard = _Piece(source=Source.SKILL, source_id="", label="Guard sentence", text=GUARD_TEXT)
+            block = self._part([guard, *before], message=place, part=0, cache_boundary=True)
+            self.messages.append(replace(message, parts=(block, *message.parts)))
+        else:
+            self.messages.append(message)
+        source, source_id = SOURCE_OF_ROLE[message.role], f"message-{index + 1}"
+        label = (
+            "User prompt" if alone and message.role == "user" else f"{message.role.capitalize()} message {index + 1}"
+        )
+        self.sources.append([source.value, source_id, message.digest])
+        for number, part in enumerate(message.parts, start=1 if before else 0):
+            if part.text:
+                self._segment(
+                    _Piece(source=source, source_id=source_id, label=label, text=part.text),
+                    message=place,
+                    part=number,
+                    start=0,
+                )
+
+    def _part(self, pieces: Sequence[_Piece], *, message: int, part: int, cache_boundary: bool) -> Part:
+        start = 0
+        for piece in pieces:
+            self.sources.append([piece.source.value, piece.source_id, sha256_of_text(piece.text)])
+            self._segment(piece, message=message, part=part, start=start)
+            start += len(piece.text)
+        return Part(text="".join(piece.text for piece in pieces), cache_boundary=cache_boundary)
+
+    def _segment(self, piece: _Piece, *, message: int, part: int, start: int) -> None:
+        self.segments.append(
+            Segment(
+                source=piece.source,
+                source_id=piece.source_id,
+                label=piece.label,
+                message=message,
+                part=part,
+                start=start,
+                end=start + len(piece.text),
+                tokens=self._estimate(piece.text),
+                forced=piece.forced,
+                note=piece.note,
+                object_id=piece.object_id,
+                version=piece.version,
+            )
+        )
