@@ -1,6 +1,13 @@
 """The addresses of the playground, to be included before the admin's own."""
 
-from django.urls import URLPattern
+from django.urls import path
+
+from playground.views import new_run, run, runs
 
 app_name = "playground"
-urlpatterns: list[URLPattern] = []
+urlpatterns = [
+    path("", runs.runs, name="runs"),
+    path("new/", new_run.new_run, name="new_run"),
+    path("new/preview/", new_run.preview, name="preview"),
+    path("runs/<int:pk>/", run.run, name="run"),
+]
