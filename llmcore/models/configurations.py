@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from llmcore.models.names import check_names
 from llmcore.models.prompts import Skill, Snippet
 from llmcore.models.providers import LanguageModel
 
@@ -23,7 +26,7 @@ class Configuration(models.Model):
     slug = models.SlugField(_("slug"), unique=True)
     name = models.CharField(_("name"), max_length=100)
     description = models.TextField(_("description"), blank=True)
-    model = models.ForeignKey(LanguageModel, models.PROTECT, related_name="configurations")
+    model = models.ForeignKey(LanguageModel, models.PROTECT, related_name="configurations", verbose_name=_("model"))
     system_prompt = models.TextField(_("system prompt"), blank=True)
     temperature = models.FloatField(
         _("temperature"), null=True, blank=True, validators=[MinValueValidator(0), MaxValueValidator(2)]
@@ -77,20 +80,53 @@ class Configuration(models.Model):
 
     class Meta:
         ordering = ["name"]
+        verbose_name = _("configuration")
+        verbose_name_plural = _("configurations")
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        check_names("tool_groups", self.tool_groups)
+        if self.tools is not None:
+            check_names("tools", self.tools)
+        errors = {}
+        if self.max_rounds and self.max_rounds > settings.LLM_MAX_ROUNDS:
+            errors["max_rounds"] = _("This site allows at most %d rounds: lower it.") % settings.LLM_MAX_ROUNDS
+        if self.model_id is not None:
+            errors.update(self.asked_too_much_of(self.model))
+        if errors:
+            raise ValidationError(errors)
+
+    def asked_too_much_of(self, model: LanguageModel) -> dict[str, str]:
+        """What this configuration wants that `model` can't do, by field, each with what to change."""
+        errors = {}
+        cap = model.max_output_tokens
+        if self.max_tokens and cap and self.max_tokens > cap:
+            errors["max_tokens"] = _("%(model)s writes at most %(cap)d tokens: lower it.") % {
+                "model": model,
+                "cap": cap,
+            }
+        if self.temperature is not None and not model.supports_temperature:
+            errors["temperature"] = _("%s takes no temperature: leave it blank.") % model
+        if self.thinking and not model.supports_thinking:
+            errors["thinking"] = _("%s takes no thinking effort: choose the model's default.") % model
+        if self.tool_groups and not model.supports_tools:
+            errors["tool_groups"] = _("%s can't call tools: untick all groups or choose another model.") % model
+        return errors
 
 
 class ConfigurationSkill(models.Model):
     """A skill of a configuration, in its place."""
 
-    configuration = models.ForeignKey(Configuration, models.CASCADE)
-    skill = models.ForeignKey(Skill, models.CASCADE)
+    configuration = models.ForeignKey(Configuration, models.CASCADE, verbose_name=_("configuration"))
+    skill = models.ForeignKey(Skill, models.CASCADE, verbose_name=_("skill"))
     position = models.PositiveSmallIntegerField(_("position"), default=0)
 
     class Meta:
         ordering = ["position", "pk"]
+        verbose_name = _("skill")
+        verbose_name_plural = _("skills")
         constraints = [
             models.UniqueConstraint(fields=["configuration", "skill"], name="llmcore_configuration_skill_unique")
         ]
@@ -102,12 +138,14 @@ class ConfigurationSkill(models.Model):
 class ConfigurationSnippet(models.Model):
     """A snippet of a configuration, in its place."""
 
-    configuration = models.ForeignKey(Configuration, models.CASCADE)
-    snippet = models.ForeignKey(Snippet, models.CASCADE)
+    configuration = models.ForeignKey(Configuration, models.CASCADE, verbose_name=_("configuration"))
+    snippet = models.ForeignKey(Snippet, models.CASCADE, verbose_name=_("prompt snippet"))
     position = models.PositiveSmallIntegerField(_("position"), default=0)
 
     class Meta:
         ordering = ["position", "pk"]
+        verbose_name = _("prompt snippet")
+        verbose_name_plural = _("prompt snippets")
         constraints = [
             models.UniqueConstraint(fields=["configuration", "snippet"], name="llmcore_configuration_snippet_unique")
         ]

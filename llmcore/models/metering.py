@@ -11,8 +11,17 @@ class UsageRecord(models.Model):
     """One provider call, a failed one too. Unknown counts and costs are null, never 0."""
 
     created_at = models.DateTimeField(_("time"), auto_now_add=True, db_index=True)
-    configuration = models.ForeignKey("llmcore.Configuration", models.SET_NULL, null=True, blank=True, related_name="+")
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    configuration = models.ForeignKey(
+        "llmcore.Configuration",
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("configuration"),
+    )
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("user")
+    )
     run_id = models.BigIntegerField(_("run"), null=True, blank=True, db_index=True)
     provider_slug = models.CharField(_("provider"), max_length=50)
     model_name = models.CharField(_("model"), max_length=200)
@@ -29,6 +38,8 @@ class UsageRecord(models.Model):
 
     class Meta:
         ordering = ["-pk"]
+        verbose_name = _("usage record")
+        verbose_name_plural = _("usage records")
 
     def __str__(self) -> str:
         return f"{self.model_name}, {self.created_at:%Y-%m-%d %H:%M:%S}"

@@ -7,6 +7,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from llmcore.configuration import sha256_of_text
+from llmcore.models.names import check_names
 
 slug_validator = RegexValidator(r"^[a-z0-9][a-z0-9-]*$", _("Lower-case letters, digits and hyphens."))
 
@@ -44,9 +45,20 @@ class Skill(models.Model):
 
     class Meta:
         ordering = ["slug"]
+        verbose_name = _("skill")
+        verbose_name_plural = _("skills")
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        if self.allowed_tools is not None:
+            check_names("allowed_tools", self.allowed_tools)
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the body is the one that a person saved."""
+        return self.sha256 == sha256_of_text(self.body)
 
     def seal(self) -> None:
         """Take the present body as the true one: to be called where a person saves it, never elsewhere."""
@@ -66,6 +78,11 @@ class Snippet(models.Model):
 
     class Meta:
         ordering = ["slug"]
+        verbose_name = _("prompt snippet")
+        verbose_name_plural = _("prompt snippets")
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        check_names("tags", self.tags)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+
+from llmcore.models.base_url import clean_base_url, host_of
 
 
 class Provider(models.Model):
@@ -17,8 +22,10 @@ class Provider(models.Model):
         max_length=40,
         help_text=_("How this service wants its requests. Most local servers are OpenAI-compatible."),
     )
-    base_url = models.URLField(
+    # Not a URLField: that refuses names without a dot, such as those of a container network.
+    base_url = models.CharField(
         _("base URL"),
+        max_length=200,
         help_text=_("Where the API begins, for example https://api.openai.com/v1. The key is sent to this host only."),
     )
     # MultiFernet token of the key; written and read by llmcore.keys only.
@@ -29,7 +36,7 @@ class Provider(models.Model):
         max_length=100,
         blank=True,
         help_text=_(
-            "The name of an environment variable that holds the key, instead of storing it here. It is read at each run."
+            "Name of an environment variable that holds the key, instead of storing it here. It is read at each run."
         ),
     )
     allow_private_hosts = models.BooleanField(
@@ -60,9 +67,31 @@ class Provider(models.Model):
 
     class Meta:
         ordering = ["name"]
+        verbose_name = _("provider")
+        verbose_name_plural = _("providers")
 
     def __str__(self) -> str:
         return self.name
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if self.key_env and not self.key_host:
+            self.key_host = host_of(self.base_url)
+        super().save(*args, **kwargs)
+
+    def clean(self) -> None:
+        if self.base_url:
+            try:
+                self.base_url = clean_base_url(self.base_url, allow_private_hosts=self.allow_private_hosts)
+            except ValidationError as error:
+                raise ValidationError({"base_url": error}) from error
+        if self.key_env and self.encrypted_key:
+            raise ValidationError(
+                {"key_env": _("Give either a key or the name of a variable: a saved key must be removed first.")}
+            )
+        if self.total_timeout_s and self.read_timeout_s and self.total_timeout_s < self.read_timeout_s:
+            raise ValidationError(
+                {"total_timeout_s": _("The whole call can't have less time than one silence in it: raise this one.")}
+            )
 
 
 class LanguageModel(models.Model):
@@ -73,7 +102,7 @@ class LanguageModel(models.Model):
         TAGS = "tags", _("in <think> tags at the start of the answer")
         PREFILLED = "prefilled", _("as tags, the opening one left out")
 
-    provider = models.ForeignKey(Provider, models.CASCADE, related_name="models")
+    provider = models.ForeignKey(Provider, models.CASCADE, related_name="models", verbose_name=_("provider"))
     name = models.CharField(_("name"), max_length=200, help_text=_("As the provider spells it."))
     label = models.CharField(
         _("label"), max_length=200, blank=True, help_text=_("How this site shows it; the name if empty.")
@@ -97,6 +126,7 @@ class LanguageModel(models.Model):
     )
     input_price = models.DecimalField(
         _("input price"),
+        validators=[MinValueValidator(0)],
         max_digits=12,
         decimal_places=6,
         null=True,
@@ -104,17 +134,44 @@ class LanguageModel(models.Model):
         help_text=_("US dollars per million tokens. Leave blank if unknown: unpriced is shown as blank, never as 0."),
     )
     cache_read_price = models.DecimalField(
-        _("cached read price"), max_digits=12, decimal_places=6, null=True, blank=True
+        _("cached read price"),
+        validators=[MinValueValidator(0)],
+        max_digits=12,
+        decimal_places=6,
+        null=True,
+        blank=True,
     )
     cache_creation_price = models.DecimalField(
-        _("cache write price"), max_digits=12, decimal_places=6, null=True, blank=True
+        _("cache write price"),
+        validators=[MinValueValidator(0)],
+        max_digits=12,
+        decimal_places=6,
+        null=True,
+        blank=True,
     )
-    output_price = models.DecimalField(_("output price"), max_digits=12, decimal_places=6, null=True, blank=True)
+    output_price = models.DecimalField(
+        _("output price"), validators=[MinValueValidator(0)], max_digits=12, decimal_places=6, null=True, blank=True
+    )
     enabled = models.BooleanField(_("enabled"), default=True)
 
     class Meta:
         ordering = ["provider__name", "name"]
+        verbose_name = _("model")
+        verbose_name_plural = _("models")
         constraints = [models.UniqueConstraint(fields=["provider", "name"], name="llmcore_model_unique")]
 
     def __str__(self) -> str:
         return self.label or self.name
+
+    def clean(self) -> None:
+        errors = {}
+        if self.context_window and self.max_output_tokens and self.max_output_tokens > self.context_window:
+            errors["max_output_tokens"] = _("An answer can't be longer than the window: lower it or raise the window.")
+        if (self.input_price is None) != (self.output_price is None):
+            missing = "input_price" if self.input_price is None else "output_price"
+            errors[missing] = _("A cost needs both prices: enter this one too (0 if it is free), or leave both blank.")
+        for name in ("cache_read_price", "cache_creation_price"):
+            if getattr(self, name) is not None and self.input_price is None:
+                errors[name] = _("A cost needs the input and output prices too: enter them or leave this one blank.")
+        if errors:
+            raise ValidationError(errors)

@@ -14,6 +14,8 @@ class ToolSwitch(models.Model):
 
     class Meta:
         ordering = ["name"]
+        verbose_name = _("tool")
+        verbose_name_plural = _("tools")
 
     def __str__(self) -> str:
         return self.name
@@ -27,6 +29,8 @@ class ToolGroupSwitch(models.Model):
 
     class Meta:
         ordering = ["name"]
+        verbose_name = _("tool group")
+        verbose_name_plural = _("tool groups")
 
     def __str__(self) -> str:
         return self.name

@@ -1,0 +1,197 @@
+"""API keys of providers: encrypted at rest and bound to the host they were saved for, or read from the environment.
+
+A stored token holds the host beside the key, so that not even a changed row sends a key anywhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from django.conf import settings
+from django.db import transaction
+
+from llmcore.configuration import Secret
+from llmcore.errors import ConfigurationError, SecretUnavailable
+from llmcore.models import Provider
+from llmcore.models.base_url import host_of
+
+MIN_KEY_LENGTH = 8
+# Whoever edits providers can send a variable's value anywhere, so not every secret of the process may be named.
+KEY_VARIABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]*_API_(KEY|TOKEN)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rotation:
+    """What a rotation of the encryption key found: providers re-encrypted, and those without a stored key."""
+
+    rotated: int
+    without_key: int
+
+
+def problem_of_key(key: str) -> str:
+    """Why `key` can't be an API key, in words for the person who typed it; empty if it can."""
+    if not key.isascii() or not key.isprintable() or " " in key:
+        return "An API key has no spaces, line breaks or accented letters: paste the key alone."
+    if len(key) < MIN_KEY_LENGTH:
+        return f"This is too short for an API key (fewer than {MIN_KEY_LENGTH} characters): paste the whole key."
+    return ""
+
+
+def problem_of_variable(name: str) -> str:
+    """Why the variable `name` can't be used as a key, in words for the person who typed it; empty if it can."""
+    if KEY_VARIABLE.fullmatch(name) or name in getattr(settings, "LLM_KEY_VARIABLES", ()):
+        return ""
+    return (
+        "The name of a variable must end with _API_KEY or _API_TOKEN, for example OPENAI_API_KEY, so that no other "
+        "secret of this site can be sent to a provider. The operator can allow more in the setting LLM_KEY_VARIABLES."
+    )
+
+
+def save_key(provider: Provider, key: str) -> None:
+    """Put the encrypted key on the row, for the present host; the row is not saved."""
+    if problem := problem_of_key(key):
+        raise ConfigurationError(problem)
+    host = host_of(provider.base_url)
+    provider.encrypted_key = _fernet().encrypt(f"{host}\n{key}".encode())
+    provider.key_host = host
+    provider.key_env = ""
+
+
+def use_environment_key(provider: Provider, name: str) -> None:
+    """Let the row name the variable its key is read from, for the present host; the row is not saved."""
+    if problem := problem_of_variable(name):
+        raise ConfigurationError(problem)
+    provider.encrypted_key = b""
+    provider.key_host = host_of(provider.base_url)
+    provider.key_env = name
+
+
+def forget_key(provider: Provider) -> None:
+    """Take the key off the row; the row is not saved."""
+    provider.encrypted_key = b""
+    provider.key_host = ""
+    provider.key_env = ""
+
+
+def has_key(provider: Provider) -> bool:
+    """Whether the row says where its key is; it may still be unreadable."""
+    return bool(provider.encrypted_key or provider.key_env)
+
+
+def is_for_other_host(provider: Provider) -> bool:
+    """Whether the row has a key that was saved for another host than its present one."""
+    return has_key(provider) and provider.key_host != host_of(provider.base_url)
+
+
+def read_key(provider: Provider) -> Secret:
+    """The key in clear, empty for a provider without one; SecretUnavailable says why it can't be had."""
+    if not has_key(provider):
+        return Secret("")
+    if is_for_other_host(provider):
+        raise SecretUnavailable(_other_host(provider, provider.key_host))
+    if provider.key_env:
+        return Secret(_environment_key(provider))
+    host, key = _decrypt(provider)
+    if host != host_of(provider.base_url):
+        raise SecretUnavailable(_other_host(provider, host))
+    return Secret(key)
+
+
+def readable_keys() -> Iterator[str]:
+    """Every key that this process can read, wherever it may be sent; unreadable ones are passed over."""
+    for provider in Provider.objects.only("name", "encrypted_key", "key_env"):
+        try:
+            if provider.encrypted_key:
+                yield _decrypt(provider)[1]
+            elif provider.key_env:
+                yield _environment_key(provider)
+        except SecretUnavailable:
+            continue
+
+
+@transaction.atomic
+def rotate_keys() -> Rotation:
+    """Encrypt every stored key with the newest encryption key; all or none."""
+    fernet = _fernet()
+    providers = list(Provider.objects.select_for_update().order_by("name"))
+    with_key = [provider for provider in providers if provider.encrypted_key]
+    lost = [provider for provider in with_key if not _is_readable(provider, fernet)]
+    if lost:
+        names = ", ".join(f"“{provider.name}”" for provider in lost)
+        raise SecretUnavailable(
+            f"Nothing was changed: the keys of {names} can't be decrypted with any key in LLM_ENCRYPTION_KEYS. "
+            "Add the encryption key they were saved with, or remove these API keys in the admin and enter them again."
+        )
+    for provider in with_key:
+        provider.encrypted_key = fernet.rotate(bytes(provider.encrypted_key))
+    Provider.objects.bulk_update(with_key, ["encrypted_key"])
+    return Rotation(rotated=len(with_key), without_key=len(providers) - len(with_key))
+
+
+def _fernet() -> MultiFernet:
+    keys = []
+    for number, key in enumerate(settings.LLM_ENCRYPTION_KEYS, start=1):
+        try:
+            keys.append(Fernet(key))
+        except ValueError:
+            # The cause would carry the key into logs.
+            raise SecretUnavailable(
+                f"Value {number} of LLM_ENCRYPTION_KEYS is no encryption key. "
+                "“manage.py llm_rotate_keys --generate” prints a new one."
+            ) from None
+    if not keys:
+        raise SecretUnavailable(
+            "LLM_ENCRYPTION_KEYS is empty, so no API key can be stored or read. "
+            "“manage.py llm_rotate_keys --generate” prints a key for it."
+        )
+    return MultiFernet(keys)
+
+
+def _is_readable(provider: Provider, fernet: MultiFernet) -> bool:
+    try:
+        fernet.decrypt(bytes(provider.encrypted_key))
+    except InvalidToken:
+        return False
+    return True
+
+
+def _decrypt(provider: Provider) -> tuple[str, str]:
+    """Host and key of the stored token."""
+    try:
+        text = _fernet().decrypt(bytes(provider.encrypted_key)).decode()
+    except InvalidToken:
+        raise SecretUnavailable(
+            f"The API key of “{provider.name}” can't be decrypted: none of the keys in LLM_ENCRYPTION_KEYS fits. Add "
+            "the encryption key it was saved with to LLM_ENCRYPTION_KEYS (without that variable: the file "
+            "encryption_key in the data directory), or open the provider and enter the API key again."
+        ) from None
+    host, _newline, key = text.partition("\n")
+    return host, key
+
+
+def _environment_key(provider: Provider) -> str:
+    name = provider.key_env
+    if problem := problem_of_variable(name):
+        raise SecretUnavailable(f"The key of “{provider.name}” can't be read from {name}. {problem}")
+    read: Callable[[str], str | None] = settings.LLM_ENVIRONMENT_SECRET
+    key = (read(name) or "").strip()
+    if not key:
+        raise SecretUnavailable(
+            f"The environment variable {name}, which holds the key of “{provider.name}”, is not set. Set it for the "
+            "web server and the workers and restart them, or open the provider and enter a key."
+        )
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise SecretUnavailable(
+            f"The environment variable {name} holds no API key: it has spaces or line breaks in it."
+        )
+    return key
+
+
+def _other_host(provider: Provider, host: str) -> str:
+    return (
+        f"The key of “{provider.name}” was saved for {host or 'no host'} and is not sent to "
+        f"{host_of(provider.base_url)}. Open the provider and enter the key for the new address."
+    )

@@ -1,0 +1,240 @@
+"""Rows to values and back: the only module that knows both shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from django.conf import settings
+
+from llmcore import configuration as values
+from llmcore.errors import ConfigurationError
+from llmcore.keys import has_key, read_key, readable_keys
+from llmcore.messages import ModelResponse
+from llmcore.models import (
+    Configuration,
+    ConfigurationSkill,
+    ConfigurationSnippet,
+    LanguageModel,
+    Provider,
+    Skill,
+    Snippet,
+    ToolGroupSwitch,
+    ToolSwitch,
+    UsageRecord,
+)
+from llmcore.providers.base import ModelCall
+from llmcore.usage import COUNTS, Prices, Usage
+
+# Stands for a key that isn't needed; it makes a request look as the real one, masked.
+PLACEHOLDER = "key-not-read"
+# No site allows more rounds than this, whatever its setting says.
+HIGHEST_MAX_ROUNDS = 1_000
+# A shorter value is too likely a word of the text that secrets are removed from.
+MIN_SECRET_LENGTH = 8
+MAX_COUNT = 2**31 - 1
+
+
+Value = TypeVar("Value", values.Skill, values.Snippet)
+
+
+def load_configuration(slug_or_row: str | Configuration, *, read_keys: bool = True) -> values.Configuration:
+    """The configuration with its provider, model, skills and snippets, in three queries for a slug.
+
+    ConfigurationError says what to change where it can't be used: unknown, or it, its model or its provider disabled.
+    With `read_keys` off, for previews and dry runs, the key may be unreadable: a placeholder stands for it.
+    """
+    row = _configuration_row(slug_or_row) if isinstance(slug_or_row, str) else slug_or_row
+    _refuse_disabled(row)
+    skills = ConfigurationSkill.objects.filter(configuration=row).select_related("skill")
+    snippets = ConfigurationSnippet.objects.filter(configuration=row).select_related("snippet")
+    return values.Configuration(
+        slug=row.slug,
+        name=row.name,
+        provider=provider_value(row.model.provider, read_keys=read_keys),
+        model=model_value(row.model),
+        system_prompt=row.system_prompt,
+        parameters=_parameters(row),
+        limits=_limits(row),
+        skills=tuple(skill_value(entry.skill) for entry in skills),
+        snippets=tuple(snippet_value(entry.snippet) for entry in snippets),
+        tool_groups=tuple(row.tool_groups),
+        tools=None if row.tools is None else tuple(row.tools),
+        min_skill_trust=row.min_skill_trust,
+        id=row.pk,
+        version=row.version,
+    )
+
+
+def load_skills(slugs: Iterable[str]) -> tuple[values.Skill, ...]:
+    """The skills in the given order, disabled ones too; ConfigurationError names those that don't exist."""
+    wanted = tuple(slugs)
+    found = {row.slug: skill_value(row) for row in Skill.objects.filter(slug__in=wanted)} if wanted else {}
+    return _in_order("skill", wanted, found)
+
+
+def load_snippets(slugs: Iterable[str]) -> tuple[values.Snippet, ...]:
+    """The snippets in the given order, disabled ones too; ConfigurationError names those that don't exist."""
+    wanted = tuple(slugs)
+    found = {row.slug: snippet_value(row) for row in Snippet.objects.filter(slug__in=wanted)} if wanted else {}
+    return _in_order("prompt snippet", wanted, found)
+
+
+def disabled_tools() -> set[str]:
+    """Names of the tools that this site has switched off."""
+    return set(ToolSwitch.objects.filter(enabled=False).values_list("name", flat=True))
+
+
+def disabled_groups() -> set[str]:
+    """Names of the tool groups that this site has switched off."""
+    return set(ToolGroupSwitch.objects.filter(enabled=False).values_list("name", flat=True))
+
+
+def secret_values() -> list[str]:
+    """Every secret that must not appear in anything written, the longest first: API keys, the site's own keys,
+    passwords of its database and queue, and what looks like a secret in the environment."""
+    read_environment: Callable[[], Iterable[str]] = settings.LLM_SECRET_VALUES
+    site = {settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS, *settings.LLM_ENCRYPTION_KEYS, *read_environment()}
+    site.update(str(database.get("PASSWORD") or "") for database in settings.DATABASES.values())
+    site.add(unquote(urlsplit(settings.CELERY_BROKER_URL).password or ""))
+    secrets = {value for value in site if len(value) >= MIN_SECRET_LENGTH} | set(readable_keys())
+    return sorted(secrets, key=lambda value: (-len(value), value))
+
+
+class DatabaseMeter:
+    """Writes a usage record for each provider call. `record` belongs on a thread that may use the database."""
+
+    def __init__(self, *, run_id: int | None = None, user: Any = None, configuration_id: int | None = None) -> None:
+        self.run_id = run_id
+        self.user_id: int | None = getattr(user, "pk", None)
+        self.configuration_id = configuration_id
+
+    def record(self, call: ModelCall, response: ModelResponse, cost: Decimal | None) -> None:
+        UsageRecord.objects.create(
+            configuration_id=self.configuration_id,
+            user_id=self.user_id,
+            run_id=self.run_id,
+            provider_slug=call.provider.slug,
+            model_name=call.model.name,
+            served_model=(response.served_model or "").replace("\0", "")[:200],
+            raw=None if response.usage is None else response.usage.raw,
+            cost=cost,
+            error_kind="" if response.error is None else response.error.kind.value,
+            **_counts(response.usage),
+        )
+
+
+def provider_value(row: Provider, *, read_keys: bool = True) -> values.Provider:
+    key = read_key(row) if read_keys else values.Secret(PLACEHOLDER if has_key(row) else "")
+    return values.Provider(
+        slug=row.slug,
+        name=row.name,
+        adapter=row.adapter,
+        base_url=row.base_url,
+        api_key=key,
+        connect_timeout_s=row.connect_timeout_s,
+        read_timeout_s=row.read_timeout_s,
+        total_timeout_s=row.total_timeout_s,
+        max_attempts=row.max_attempts,
+        allow_private_hosts=row.allow_private_hosts,
+    )
+
+
+def model_value(row: LanguageModel) -> values.LanguageModel:
+    return values.LanguageModel(
+        name=row.name,
+        label=row.label or row.name,
+        context_window=row.context_window,
+        max_output_tokens=row.max_output_tokens,
+        supports_tools=row.supports_tools,
+        supports_tool_choice=row.supports_tool_choice,
+        supports_temperature=row.supports_temperature,
+        supports_thinking=row.supports_thinking,
+        supports_streaming=row.supports_streaming,
+        supports_images=row.supports_images,
+        inline_think=row.inline_think or None,  # type: ignore[arg-type]
+        prices=Prices(
+            input=row.input_price,
+            cache_read=row.cache_read_price,
+            cache_creation=row.cache_creation_price,
+            output=row.output_price,
+        ),
+    )
+
+
+def skill_value(row: Skill) -> values.Skill:
+    return values.Skill(
+        slug=row.slug,
+        name=row.name,
+        body=row.body,
+        sha256=row.sha256,
+        enabled=row.enabled,
+        allowed_tools=None if row.allowed_tools is None else tuple(row.allowed_tools),
+        trust=row.trust,
+        id=row.pk,
+        version=row.version,
+    )
+
+
+def snippet_value(row: Snippet) -> values.Snippet:
+    return values.Snippet(
+        slug=row.slug,
+        name=row.name,
+        body=row.body,
+        enabled=row.enabled,
+        tags=tuple(row.tags),
+        id=row.pk,
+        version=row.version,
+    )
+
+
+def _configuration_row(slug: str) -> Configuration:
+    try:
+        return Configuration.objects.select_related("model__provider").get(slug=slug)
+    except Configuration.DoesNotExist:
+        raise ConfigurationError(
+            f"There is no configuration “{slug}” (any more). Choose another one, or create it in the admin."
+        ) from None
+
+
+def _refuse_disabled(row: Configuration) -> None:
+    for kind, part in (("configuration", row), ("model", row.model), ("provider", row.model.provider)):
+        if not part.enabled:
+            raise ConfigurationError(f"The {kind} “{part}” is disabled. Enable it in the admin, or choose another one.")
+
+
+def _parameters(row: Configuration) -> values.Parameters:
+    return values.Parameters(
+        temperature=row.temperature,
+        top_p=row.top_p,
+        max_tokens=row.max_tokens,
+        thinking=row.thinking or None,  # type: ignore[arg-type]
+        seed=row.seed,
+        stream=row.stream,
+    )
+
+
+def _limits(row: Configuration) -> values.Limits:
+    return values.Limits(
+        max_rounds=min(row.max_rounds, settings.LLM_MAX_ROUNDS, HIGHEST_MAX_ROUNDS),
+        max_tool_result_bytes=row.max_tool_result_bytes,
+        skill_budget_bytes=row.skill_budget_bytes,
+    )
+
+
+def _in_order(kind: str, wanted: Sequence[str], found: dict[str, Value]) -> tuple[Value, ...]:
+    unknown = [slug for slug in wanted if slug not in found]
+    if unknown:
+        names = ", ".join(f"“{slug}”" for slug in unknown)
+        raise ConfigurationError(f"There is no {kind} {names} (any more). Remove it from the run, or create it.")
+    return tuple(found[slug] for slug in wanted)
+
+
+def _counts(usage: Usage | None) -> dict[str, int | None]:
+    """The counts as the columns take them. What a server claims beyond any real count is unknown, not an error."""
+    if usage is None:
+        return dict.fromkeys(COUNTS)
+    counts: dict[str, int | None] = {name: getattr(usage, name) for name in COUNTS}
+    return {name: n if n is not None and 0 <= n <= MAX_COUNT else None for name, n in counts.items()}

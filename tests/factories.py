@@ -1,0 +1,111 @@
+"""Rows for tests, each valid and usable as it comes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import factory
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from factory.django import DjangoModelFactory
+
+from llmcore.keys import save_key
+from llmcore.models import Configuration, LanguageModel, Provider, Skill, Snippet
+
+
+class UserFactory(DjangoModelFactory):
+    """A staff user without rights; `permissions=["app.codename", …]` gives some, `is_superuser=True` all."""
+
+    class Meta:
+        model = get_user_model()
+        skip_postgeneration_save = True
+
+    username = factory.Sequence("user{}".format)
+    email = factory.LazyAttribute("{0.username}@example.com".format)
+    is_staff = True
+    password = factory.django.Password("correct horse")
+
+    @factory.post_generation
+    def permissions(self: Any, create: bool, names: list[str] | None, **kwargs: Any) -> None:
+        for name in names or ():
+            app, codename = name.split(".")
+            self.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
+
+
+class ProviderFactory(DjangoModelFactory):
+    """A provider without a key; `key="…"` stores one."""
+
+    class Meta:
+        model = Provider
+        skip_postgeneration_save = True
+
+    slug = factory.Sequence("provider-{}".format)
+    name = factory.Sequence("Provider {}".format)
+    adapter = "openai_compat"
+    base_url = "https://llm.example.com/v1"
+
+    @factory.post_generation
+    def key(self: Any, create: bool, key: str | None, **kwargs: Any) -> None:
+        if key:
+            save_key(self, key)
+            if create:
+                self.save()
+
+
+class LanguageModelFactory(DjangoModelFactory):
+    class Meta:
+        model = LanguageModel
+
+    provider = factory.SubFactory(ProviderFactory)
+    name = factory.Sequence("model-{}".format)
+
+
+class SkillFactory(DjangoModelFactory):
+    """A sealed skill; `sha256="…"` makes its body a changed one."""
+
+    class Meta:
+        model = Skill
+
+    slug = factory.Sequence("skill-{}".format)
+    name = factory.Sequence("Skill {}".format)
+    body = factory.Sequence("Do the thing number {}.".format)
+
+    @classmethod
+    def _create(cls, model_class: type[Skill], *args: Any, **kwargs: Any) -> Skill:
+        skill = model_class(*args, **kwargs)
+        if not skill.sha256:
+            skill.seal()
+        skill.save()
+        return skill
+
+
+class SnippetFactory(DjangoModelFactory):
+    class Meta:
+        model = Snippet
+
+    slug = factory.Sequence("snippet-{}".format)
+    name = factory.Sequence("Snippet {}".format)
+    body = factory.Sequence("Remember the fact number {}.".format)
+
+
+class ConfigurationFactory(DjangoModelFactory):
+    """A configuration without tools; `skills=[…]` and `snippets=[…]` are attached in the given order."""
+
+    class Meta:
+        model = Configuration
+        skip_postgeneration_save = True
+
+    slug = factory.Sequence("configuration-{}".format)
+    name = factory.Sequence("Configuration {}".format)
+    model = factory.SubFactory(LanguageModelFactory)
+    system_prompt = "You help the customers of a shop."
+
+    @factory.post_generation
+    def skills(self: Any, create: bool, skills: list[Skill] | None, **kwargs: Any) -> None:
+        for position, skill in enumerate(skills or (), start=1):
+            self.skills.add(skill, through_defaults={"position": position})
+
+    @factory.post_generation
+    def snippets(self: Any, create: bool, snippets: list[Snippet] | None, **kwargs: Any) -> None:
+        for position, snippet in enumerate(snippets or (), start=1):
+            self.snippets.add(snippet, through_defaults={"position": position})
