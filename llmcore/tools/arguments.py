@@ -1,0 +1,82 @@
+"""Checks a call's arguments before anything runs, and words the objections so that a model can correct itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError, best_match
+
+from llmcore.messages import JSON
+
+MAX_OBJECTIONS = 10
+MAX_OBJECTION_CHARS = 300
+
+
+def explain_undecodable(raw: str | None) -> str:
+    """Why `raw` is not a JSON object, in words for the model."""
+    try:
+        value = json.loads(raw or "", strict=False)
+    except ValueError as error:
+        problem = f"they are not valid JSON ({error})"
+    except RecursionError:
+        problem = "they are nested too deeply"
+    else:
+        problem = f"they are {_kind_of(value)}, not a JSON object"
+    return f"The arguments of this call can't be read: {problem}. Call the tool again with one JSON object."
+
+
+def objections(validator: Draft202012Validator, arguments: dict[str, JSON]) -> list[str]:
+    """What the schema has against `arguments`, each with a JSON pointer to the place."""
+    errors = sorted(validator.iter_errors(arguments), key=lambda error: [str(step) for step in error.absolute_path])
+    found = [line for error in errors for line in _lines(error)]
+    if len(found) > MAX_OBJECTIONS:
+        found[MAX_OBJECTIONS:] = [f"and {len(found) - MAX_OBJECTIONS} more"]
+    return found
+
+
+def explain_objections(found: list[str]) -> str:
+    lines = "\n".join(f"- {line}" for line in found)
+    return f"The arguments of this call don't fit the tool's schema:\n{lines}\nCorrect them and call the tool again."
+
+
+def pointer_to(path: Iterable[str | int]) -> str:
+    """The JSON pointer (RFC 6901) of a path."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def _lines(error: ValidationError) -> list[str]:
+    # Of an "anyOf" only the closest alternative helps.
+    error = best_match([error]) or error
+    where = pointer_to(error.absolute_path)
+    if error.validator == "required":
+        missing = [name for name in _names(error.validator_value) if name not in _names(error.instance)]
+        return [f"{where}{pointer_to([name])}: is required" for name in missing]
+    if error.validator == "additionalProperties" and isinstance(error.schema, dict):
+        known = error.schema.get("properties", {})
+        extra = [name for name in _names(error.instance) if name not in known]
+        return [f"{where}{pointer_to([name])}: is not a parameter; known are {', '.join(known)}" for name in extra]
+    message = error.message
+    if len(message) > MAX_OBJECTION_CHARS:
+        message = f"{message[:MAX_OBJECTION_CHARS]}…"
+    return [f"{where or 'the arguments'}: {message}"]
+
+
+def _names(value: Any) -> list[str]:
+    return [str(name) for name in value]
+
+
+def _kind_of(value: JSON) -> str:
+    match value:
+        case list():
+            return "an array"
+        case str():
+            return "a string"
+        case bool():
+            return "a boolean"
+        case None:
+            return "null"
+        case _:
+            return "a number"
