@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal, Self, get_args
 
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+from django.utils.text import Truncator
+
+from llmcore import store
 from llmcore.configuration import ThinkingEffort
+from playground.models import Run
+from playground.queue import hand_over, patience
 
 OverrideMode = Literal["replace", "append"]
+TITLE_CHARS = 80
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,3 +62,48 @@ class RunRequest:
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         tuples = {name: tuple(data[name]) for name in ("skills", "snippets", "tools") if data.get(name) is not None}
         return cls(**{**data, **tuples})
+
+
+def start_run(*, request: RunRequest, by: User, parent: Run | None = None) -> Run:
+    """Write a run and hand it to the workers once it is committed.
+
+    An unknown or disabled configuration is a ConfigurationError; whatever else is wrong with the request (an unknown
+    skill, a lost key) ends the run with a clear reason, and nothing that was typed is lost.
+    """
+    with transaction.atomic():
+        run = write_run(request=request, by=by, parent=parent)
+        # A broker that is down loses nothing: the periodic job hands over what is left in the queue.
+        transaction.on_commit(partial(hand_over, run.pk), robust=True)
+    return run
+
+
+def write_run(*, request: RunRequest, by: User | None, parent: Run | None = None) -> Run:
+    """The row of a run that waits for its driver; handing it over is the caller's part."""
+    configuration = store.load_configuration(request.configuration, read_keys=False)
+    now = timezone.now()
+    return Run.objects.create(
+        user=by,
+        configuration_id=configuration.id,
+        configuration_name=configuration.name,
+        model_name=configuration.model.label,
+        title=title_of(request),
+        prompt=request.prompt,
+        request=request.to_json(),
+        dry_run=request.dry_run,
+        capture_raw=request.capture_raw,
+        parent=parent,
+        max_rounds=rounds_allowed(request.max_rounds or configuration.limits.max_rounds),
+        queued_at=now,
+        lease_until=now + patience(queued_at=now, now=now),
+    )
+
+
+def title_of(request: RunRequest) -> str:
+    """The title as given, else the beginning of the prompt's first line."""
+    lines = (request.title or request.prompt).strip().splitlines() or [request.configuration]
+    return Truncator(" ".join(lines[0].split())).chars(TITLE_CHARS)
+
+
+def rounds_allowed(asked: int) -> int:
+    """What a run gets of the rounds that it asks for: at least one, at most the site's limit."""
+    return max(1, min(asked, settings.LLM_MAX_ROUNDS, store.HIGHEST_MAX_ROUNDS))

@@ -1,0 +1,25 @@
+"""Hands runs to the workers. A message is a hint only: the truth is the run's row."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+
+from celery import current_app
+from django.conf import settings
+
+logger = logging.getLogger(__name__)
+
+TASK = "playground.drive_run"
+# A broker that is down must not hold up the page; the periodic job hands the run over later.
+RETRY = {"max_retries": 1, "interval_start": 0.1, "interval_max": 0.1}
+
+
+def hand_over(run_id: int) -> None:
+    """Tell the workers of a queued run. Safe to repeat: only one of them can claim it."""
+    current_app.send_task(TASK, args=[run_id], retry_policy=RETRY)
+
+
+def patience(*, queued_at: datetime, now: datetime) -> timedelta:
+    """How long to wait for a claim before handing over again: doubles, so that a long queue isn't flooded."""
+    return max(timedelta(seconds=2 * settings.LLM_LEASE_S), now - queued_at)

@@ -1,0 +1,39 @@
+"""Lets an interrupted run go on, as the same run, from the steps that were recorded."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from llmcore.runs.outcome import RunStatus
+from playground.claims import queue_columns
+from playground.models import Run
+from playground.queue import hand_over
+
+logger = logging.getLogger(__name__)
+
+
+def continue_run(*, run: Run, by: User | None) -> bool:
+    """Whether the run goes on: only an interrupted one can, and asking twice changes nothing."""
+    with transaction.atomic():
+        going_on = requeue_interrupted(run)
+        if going_on:
+            transaction.on_commit(partial(hand_over, run.pk), robust=True)
+    if going_on:
+        logger.info("run %s goes on, as %s asked", run.pk, by)
+    return going_on
+
+
+@transaction.atomic
+def requeue_interrupted(run: Run) -> bool:
+    """Put an interrupted run back into the queue; handing it over is the caller's part."""
+    interrupted = Run.objects.select_for_update().filter(pk=run.pk, status=RunStatus.INTERRUPTED)
+    ended_at = interrupted.values_list("ended_at", flat=True).first()
+    if ended_at is None:
+        return False
+    interrupted.update(**queue_columns(since=ended_at, now=timezone.now()))
+    return True

@@ -1,0 +1,150 @@
+"""Makes a run ready to start: the same function for the preview, the dry run and the real run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from llmcore.metering.client import prepare
+
+from llmcore import store
+from llmcore.configuration import Configuration, Limits, Parameters
+from llmcore.errors import ConfigurationError
+from llmcore.messages import JSON, Message
+from llmcore.prompts.assembly import Augmentation, PromptAssembly, assemble
+from llmcore.providers.base import ModelCall, WireRequest
+from llmcore.runs.state import RunState
+from llmcore.tools.base import Tool
+from llmcore.tools.gate import Gate, decide_gate
+from llmcore.tools.registry import all_tools
+from playground.services.start_run import RunRequest, rounds_allowed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedRun:
+    """A run before its first round: `state` is what the loop starts from, `wire` the exact request of round 1."""
+
+    configuration: Configuration
+    assembly: PromptAssembly
+    gate: Gate
+    state: RunState
+    call: ModelCall
+    wire: WireRequest
+
+    def plan(self) -> dict[str, JSON]:
+        """What `Run.plan` keeps; it names messages by digest, `contents()` has them."""
+        return {
+            "configuration": describe(self.configuration),
+            "state": {**self.state.to_json(), "messages": [message.digest for message in self.state.messages]},
+            "gate": self.gate.to_json(),
+            "segments": [segment.to_json() for segment in self.assembly.segments],
+            "dropped": [dropped.to_json() for dropped in self.assembly.dropped],
+            "fingerprint": self.assembly.fingerprint,
+            "body_sha256": self.wire.sha256,
+            "body_bytes": len(self.wire.body),
+        }
+
+    def contents(self) -> dict[str, JSON]:
+        return {message.digest: message.json for message in self.state.messages}
+
+
+def prepare_run(*, request: RunRequest, user: User | None) -> PreparedRun:
+    """ConfigurationError says what to change where a run can't start as asked. Makes no call and writes nothing.
+
+    A dry run needs no key: where it can't be read, a placeholder stands for it (masked like the key itself).
+    """
+    configuration = as_requested(
+        store.load_configuration(request.configuration, read_keys=not request.dry_run), request
+    )
+    assembly = assemble(
+        configuration=configuration,
+        conversation=(Message.of("user", request.prompt),),
+        augmentation=Augmentation(
+            skills=store.load_skills(request.skills),
+            snippets=store.load_snippets(request.snippets),
+            system_override=request.system_override,
+            override_mode=request.override_mode,
+            dry_run=request.dry_run,
+        ),
+    )
+    gate = gate_for(configuration, requested=request.tools, assembly=assembly, user=user)
+    state = RunState(
+        messages=assembly.messages,
+        parameters=configuration.parameters,
+        limits=configuration.limits,
+        offered=gate.names,
+    )
+    call = ModelCall(
+        provider=configuration.provider,
+        model=configuration.model,
+        parameters=state.parameters,
+        tools=tuple(tool.spec for tool in gate.offered),
+    )
+    wire = prepare(call, state.messages)
+    refuse_oversized(wire)
+    return PreparedRun(configuration=configuration, assembly=assembly, gate=gate, state=state, call=call, wire=wire)
+
+
+def as_requested(configuration: Configuration, request: RunRequest) -> Configuration:
+    """The configuration with what the request asks for instead."""
+    asked = {name: getattr(request, name) for name in ("temperature", "max_tokens", "thinking")}
+    parameters: Parameters = replace(
+        configuration.parameters, **{name: value for name, value in asked.items() if value is not None}
+    )
+    rounds = rounds_allowed(request.max_rounds or configuration.limits.max_rounds)
+    limits: Limits = replace(configuration.limits, max_rounds=rounds)
+    return replace(configuration, parameters=parameters, limits=limits)
+
+
+def gate_for(
+    configuration: Configuration,
+    *,
+    requested: tuple[str, ...] | None,
+    assembly: PromptAssembly | None,
+    user: User | None,
+) -> Gate:
+    """The gate of `user`; without an assembly (a run that goes on) its skills have narrowed `requested` before."""
+
+    def permitted(tool: Tool) -> bool:
+        return not tool.permission or (user is not None and user.has_perm(tool.permission))
+
+    return decide_gate(
+        registry=all_tools(),
+        requested=requested,
+        configuration=configuration,
+        skills=assembly.injected_skills if assembly else (),
+        disabled_tools=store.disabled_tools(),
+        disabled_groups=store.disabled_groups(),
+        permitted=permitted,
+    )
+
+
+def refuse_oversized(wire: WireRequest) -> None:
+    if len(wire.body) > settings.LLM_MAX_REQUEST_BYTES:
+        raise ConfigurationError(
+            f"The first request would have {len(wire.body):,} bytes; this site allows {settings.LLM_MAX_REQUEST_BYTES:,}. "
+            "Shorten the prompt, or attach fewer skills and snippets."
+        )
+
+
+def describe(configuration: Configuration) -> dict[str, Any]:
+    """The configuration as it was used, without its secrets."""
+    provider, model = configuration.provider, configuration.model
+    return {
+        "slug": configuration.slug,
+        "name": configuration.name,
+        "id": configuration.id,
+        "version": configuration.version,
+        "provider": {name: getattr(provider, name) for name in ("slug", "name", "adapter", "base_url")},
+        "model": {
+            **{f.name: getattr(model, f.name) for f in fields(model) if f.name != "prices"},
+            "prices": model.prices.to_json(),
+        },
+        "tool_groups": list(configuration.tool_groups),
+        "tools": None if configuration.tools is None else list(configuration.tools),
+        "skills": [skill.slug for skill in configuration.skills],
+        "snippets": [snippet.slug for snippet in configuration.snippets],
+        "min_skill_trust": configuration.min_skill_trust,
+    }
