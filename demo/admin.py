@@ -1,0 +1,73 @@
+"""The shop's pages in the admin."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+from demo.models import Customer, Order, OrderLine, OrderNote, Payment, Product, Refund
+
+
+class OrderLineInline(admin.TabularInline):  # type: ignore[type-arg]
+    model = OrderLine
+    extra = 0
+    autocomplete_fields = ["product"]
+
+
+class PaymentInline(admin.TabularInline):  # type: ignore[type-arg]
+    model = Payment
+    extra = 0
+    show_change_link = True
+
+
+class OrderNoteInline(admin.TabularInline):  # type: ignore[type-arg]
+    model = OrderNote
+    extra = 0
+    readonly_fields = ["author", "created"]
+
+
+class RefundInline(admin.TabularInline):  # type: ignore[type-arg]
+    model = Refund
+    extra = 0
+
+
+@admin.register(Product)
+class ProductAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    list_display = ["sku", "name", "category", "price", "stock", "reorder_level"]
+    list_filter = ["category"]
+    search_fields = ["sku", "name"]
+
+
+@admin.register(Customer)
+class CustomerAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    list_display = ["name", "email", "city", "country", "since"]
+    list_filter = ["country"]
+    search_fields = ["name", "email"]
+
+
+@admin.register(Order)
+class OrderAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    list_display = ["number", "customer", "status", "created", "total"]
+    list_filter = ["status", "created"]
+    list_select_related = ["customer"]
+    search_fields = ["number", "customer__name", "customer__email"]
+    autocomplete_fields = ["customer"]
+    inlines = [OrderLineInline, PaymentInline, OrderNoteInline]
+    date_hierarchy = "created"
+
+
+@admin.register(Payment)
+class PaymentAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    list_display = ["reference", "order", "method", "state", "amount", "captured_at"]
+    list_filter = ["state", "method"]
+    list_select_related = ["order"]
+    search_fields = ["reference", "order__number"]
+    autocomplete_fields = ["order"]
+    inlines = [RefundInline]
+
+
+@admin.register(Refund)
+class RefundAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    list_display = ["reference", "payment", "amount", "reason", "created"]
+    list_select_related = ["payment"]
+    search_fields = ["reference", "payment__reference"]
+    autocomplete_fields = ["payment"]

@@ -1,0 +1,205 @@
+"""The demo shop's rows: the same ones on every installation, up to the evening of 29 November 2026."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from random import Random
+from typing import TypeVar
+
+from django.db import transaction
+
+from demo.catalog import CARRIERS, FIRST_NAMES, LAST_NAMES, PLACES, PRODUCTS, REFUND_REASONS
+from demo.models import Customer, Order, OrderLine, Payment, Product, Refund
+
+FIRST_DAY = date(2026, 10, 1)
+LAST_DAY = date(2026, 11, 29)
+DAYS = (LAST_DAY - FIRST_DAY).days + 1
+CUSTOMERS = 64
+ORDERS = 250
+FIRST_NUMBER = 48_000
+FREE_SHIPPING_FROM = Decimal("75.00")
+SHIPPING = Decimal("4.95")
+LETTERS = "0123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+
+# The order that was charged twice.
+DOUBLE_CHARGE = "DJ-48213"
+DOUBLE_CHARGE_AT = datetime(2026, 11, 21, 9, 13, 58, tzinfo=UTC)
+DOUBLE_CHARGE_LINES = (("COF-BJ-1000", 2), ("BRW-PAP-100", 1))
+DOUBLE_CAPTURES = (
+    ("pay_7Qm1nB", datetime(2026, 11, 21, 9, 14, 31, tzinfo=UTC)),
+    ("pay_7Qm2xV", datetime(2026, 11, 21, 9, 15, 12, tzinfo=UTC)),
+)
+
+Item = TypeVar("Item")
+
+
+class Dice:
+    """Random choices that are the same in every version of Python: only `Random.random()` is promised to be."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+
+    def below(self, number: int) -> int:
+        return int(self._random.random() * number)
+
+    def pick(self, items: Sequence[Item]) -> Item:
+        return items[self.below(len(items))]
+
+    def chance(self, percent: int) -> bool:
+        return self.below(100) < percent
+
+    def reference(self, prefix: str) -> str:
+        return prefix + "".join(self.pick(LETTERS) for _ in range(6))
+
+
+@transaction.atomic
+def create_shop() -> None:
+    """Write all rows; to be called on an empty shop."""
+    dice = Dice(48_213)
+    products = Product.objects.bulk_create(
+        Product(sku=sku, name=name, category=category, price=Decimal(price), stock=stock, reorder_level=reorder)
+        for sku, name, category, price, stock, reorder in PRODUCTS
+    )
+    amelia, *others = create_customers(dice)
+    by_sku = {product.sku: product for product in products}
+    for index in range(ORDERS):
+        number = f"DJ-{FIRST_NUMBER + index}"
+        if number == DOUBLE_CHARGE:
+            lines = [(by_sku[sku], quantity) for sku, quantity in DOUBLE_CHARGE_LINES]
+            create_double_charge(create_order(dice, number, amelia, DOUBLE_CHARGE_AT, lines))
+            continue
+        # Amelia Braun bought once before.
+        customer = amelia if index == 37 else dice.pick(others)
+        order = create_order(dice, number, customer, ordered_at(dice, index), choose_lines(dice, products))
+        create_payment(dice, order)
+
+
+def create_customers(dice: Dice) -> list[Customer]:
+    customers = [
+        Customer(
+            name="Amelia Braun",
+            email="amelia.braun@example.com",
+            city="Leipzig",
+            country="DE",
+            language="de",
+            since=date(2024, 3, 9),
+        )
+    ]
+    names: set[str] = set()
+    while len(customers) < CUSTOMERS:
+        name = f"{dice.pick(FIRST_NAMES)} {dice.pick(LAST_NAMES)}"
+        if name in names:
+            continue
+        names.add(name)
+        city, country, language = dice.pick(PLACES)
+        customers.append(
+            Customer(
+                name=name,
+                email=f"{name.lower().replace(' ', '.')}@example.com",
+                city=city,
+                country=country,
+                language=language,
+                since=FIRST_DAY - timedelta(days=dice.below(1200)),
+            )
+        )
+    return Customer.objects.bulk_create(customers)
+
+
+def ordered_at(dice: Dice, index: int) -> datetime:
+    """Orders are spread over the days evenly, each day's in the order of their numbers from 7 to 21 h."""
+    day = index * DAYS // ORDERS
+    first = -(-day * ORDERS // DAYS)
+    following = -(-(day + 1) * ORDERS // DAYS)
+    slot = 14 * 3600 // (following - first)
+    seconds = 7 * 3600 + (index - first) * slot + dice.below(slot)
+    start = datetime(FIRST_DAY.year, FIRST_DAY.month, FIRST_DAY.day, tzinfo=UTC)
+    return start + timedelta(days=day, seconds=seconds)
+
+
+def choose_lines(dice: Dice, products: Sequence[Product]) -> list[tuple[Product, int]]:
+    chosen = dict.fromkeys(dice.pick(products) for _ in range(1 + dice.below(4)))
+    return [(product, 2 if dice.chance(20) else 1) for product in chosen]
+
+
+def create_order(
+    dice: Dice, number: str, customer: Customer, created: datetime, lines: Sequence[tuple[Product, int]]
+) -> Order:
+    goods = sum((product.price * quantity for product, quantity in lines), Decimal(0))
+    shipping = Decimal(0) if goods >= FREE_SHIPPING_FROM else SHIPPING
+    status = status_of(dice, number, created)
+    sent = status in (Order.Status.SHIPPED, Order.Status.DELIVERED)
+    order = Order.objects.create(
+        number=number,
+        customer=customer,
+        status=status,
+        created=created,
+        shipping=shipping,
+        total=goods + shipping,
+        carrier=dice.pick(CARRIERS) if sent else "",
+        tracking=f"00{dice.below(10**9):09}{dice.below(10**9):09}" if sent else "",
+    )
+    OrderLine.objects.bulk_create(
+        OrderLine(order=order, product=product, quantity=quantity, unit_price=product.price)
+        for product, quantity in lines
+    )
+    return order
+
+
+def status_of(dice: Dice, number: str, created: datetime) -> Order.Status:
+    cancelled = dice.chance(4)
+    age = (LAST_DAY - created.date()).days
+    if cancelled and number != DOUBLE_CHARGE:
+        return Order.Status.CANCELLED
+    if age >= 4:
+        return Order.Status.DELIVERED
+    return Order.Status.SHIPPED if age >= 2 else Order.Status.PAID
+
+
+def create_payment(dice: Dice, order: Order) -> None:
+    method = Payment.Method.CARD if dice.chance(70) else dice.pick((Payment.Method.PAYPAL, Payment.Method.INVOICE))
+    delay = timedelta(seconds=20 + dice.below(70))
+    if method == Payment.Method.INVOICE:
+        delay = timedelta(days=3 + dice.below(8), seconds=dice.below(36_000))
+    captured_at = order.created + delay
+    state = Payment.State.CAPTURED if captured_at.date() <= LAST_DAY else Payment.State.AUTHORIZED
+    if order.status == Order.Status.CANCELLED:
+        state = Payment.State.VOIDED
+    payment = Payment.objects.create(
+        reference=dice.reference("pay_"),
+        order=order,
+        method=method,
+        state=state,
+        amount=order.total,
+        captured_at=captured_at if state == Payment.State.CAPTURED else None,
+    )
+    if order.status == Order.Status.DELIVERED and state == Payment.State.CAPTURED and dice.chance(7):
+        create_refund(dice, payment)
+
+
+def create_refund(dice: Dice, payment: Payment) -> None:
+    captured = payment.captured_at or payment.order.created
+    last_moment = datetime(LAST_DAY.year, LAST_DAY.month, LAST_DAY.day, 17, tzinfo=UTC)
+    line = payment.order.lines.all()[0]
+    Refund.objects.create(
+        reference=dice.reference("ref_"),
+        payment=payment,
+        amount=payment.amount if dice.chance(40) else line.unit_price,
+        reason=dice.pick(REFUND_REASONS),
+        created=min(captured + timedelta(days=4 + dice.below(12), seconds=dice.below(30_000)), last_moment),
+    )
+
+
+def create_double_charge(order: Order) -> None:
+    Payment.objects.bulk_create(
+        Payment(
+            reference=reference,
+            order=order,
+            method=Payment.Method.CARD,
+            state=Payment.State.CAPTURED,
+            amount=order.total,
+            captured_at=captured_at,
+        )
+        for reference, captured_at in DOUBLE_CAPTURES
+    )
