@@ -99,6 +99,7 @@ class ToolResultData(TypedDict, total=False):
     artifacts: str | None  # digest
     traceback: str | None  # digest
     effect_unknown: bool
+    wall_ms: float  # the part of the duration that no earlier call of the run overlaps: these add up
 
 
 class RetryData(TypedDict, total=False):
@@ -214,10 +215,16 @@ class RunTrace:
         return digest
 
     def record(
-        self, kind: StepKind, *, round: int, data: Mapping[str, Any], started_ms: float | None = None
+        self,
+        kind: StepKind,
+        *,
+        round: int,
+        data: Mapping[str, Any],
+        started_ms: float | None = None,
+        ended_ms: float | None = None,
     ) -> RunStep:
-        """Record a step that began at `started_ms` (default: now) and ends now."""
-        now = self.now_ms()
+        """Record a step that began at `started_ms` and ended at `ended_ms` (default for both: now)."""
+        now = self.now_ms() if ended_ms is None else ended_ms
         started = now if started_ms is None else started_ms
         sequence = self.steps[-1].sequence + 1 if self.steps else 1
         step = RunStep(

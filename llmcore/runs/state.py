@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from llmcore.configuration import Limits, Parameters
-from llmcore.messages import Message
+from llmcore.messages import JSON, FinishReason, Message, ToolCall, digest_of
+from llmcore.runs.transcript import interrupted, split_results
+from llmcore.tools.base import Effect
+from llmcore.trace import RunStep, StepKind
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,7 +19,8 @@ class RunState:
 
     `messages` is the transcript so far; calls of its last assistant message without a result are pending.
     `offered` is the gate: the names of the tools this run may call, computed once. `call_counts` maps each call made
-    (tool and canonical arguments) to how often it was made. `rounds_used` counts provider calls.
+    (tool and canonical arguments) to how often it was made. `rounds_used` counts provider calls. `finish_reason` is
+    why the model stopped in the last of them; `None` means that the transcript awaits an answer.
     """
 
     messages: tuple[Message, ...]
@@ -25,6 +29,7 @@ class RunState:
     offered: tuple[str, ...] = ()
     rounds_used: int = 0
     call_counts: Mapping[str, int] = field(default_factory=dict)
+    finish_reason: FinishReason | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -34,10 +39,12 @@ class RunState:
             "offered": list(self.offered),
             "rounds_used": self.rounds_used,
             "call_counts": dict(self.call_counts),
+            "finish_reason": self.finish_reason.value if self.finish_reason else None,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
+        reason = data.get("finish_reason")
         return cls(
             messages=tuple(Message.from_json(message) for message in data["messages"]),
             parameters=Parameters.from_json(data["parameters"]),
@@ -45,4 +52,114 @@ class RunState:
             offered=tuple(data["offered"]),
             rounds_used=data["rounds_used"],
             call_counts=dict(data["call_counts"]),
+            finish_reason=FinishReason(reason) if reason else None,
         )
+
+
+class Progress:
+    """A run's state while it changes."""
+
+    def __init__(self, state: RunState) -> None:
+        self._initial = state
+        self.messages = list(state.messages)
+        self.rounds_used = state.rounds_used
+        self.finish_reason = state.finish_reason
+        self.call_counts = dict(state.call_counts)
+
+    def state(self) -> RunState:
+        return replace(
+            self._initial,
+            messages=tuple(self.messages),
+            rounds_used=self.rounds_used,
+            finish_reason=self.finish_reason,
+            call_counts=self.call_counts,
+        )
+
+    def add_answer(self, message: Message, finish_reason: FinishReason | None) -> None:
+        """Take what the model said. An answer without any content has no place in a transcript."""
+        if message.parts or message.tool_calls:
+            self.messages.append(message)
+        if message.tool_calls and finish_reason in (FinishReason.STOP, None):
+            finish_reason = FinishReason.TOOL_CALLS
+        self.finish_reason = finish_reason or FinishReason.STOP
+
+    @property
+    def answer(self) -> str:
+        """The text that the model said last."""
+        last = self.messages[-1] if self.messages else None
+        return last.text if last is not None and last.role == "assistant" else ""
+
+    def pending_calls(self) -> list[ToolCall]:
+        """The calls of the last turn that have no result yet."""
+        start = self._turn_start()
+        if start is None:
+            return []
+        calls = self.messages[start].tool_calls
+        found, _ = split_results(calls, self.messages[start + 1 :])
+        return [call for index, call in enumerate(calls) if index not in found]
+
+    def order_results(self) -> None:
+        """Put the last turn's results in the order of its calls."""
+        start = self._turn_start()
+        if start is not None:
+            found, stray = split_results(self.messages[start].tool_calls, self.messages[start + 1 :])
+            self.messages[start + 1 :] = [found[index] for index in sorted(found)] + stray
+
+    def last_results(self) -> list[Message]:
+        start = self._turn_start()
+        return [] if start is None else self.messages[start + 1 :]
+
+    def _turn_start(self) -> int | None:
+        """The index of the assistant message whose results are the end of the transcript, or are still to come."""
+        for index in range(len(self.messages) - 1, -1, -1):
+            match self.messages[index].role:
+                case "assistant":
+                    return index
+                case "tool":
+                    continue
+            return None
+        return None
+
+
+def identity_of(call: ToolCall) -> str:
+    """What makes two calls identical: the tool and the canonical arguments."""
+    return _identity(call.name, digest_of(call.arguments_raw if call.arguments is None else call.arguments))
+
+
+def _identity(name: str, arguments_digest: str) -> str:
+    return f"{name}:{arguments_digest}"
+
+
+def replay(initial: RunState, steps: Iterable[RunStep], contents: Mapping[str, JSON]) -> RunState:
+    """The state after the recorded `steps` of a run that began at `initial`.
+
+    Calls with a recorded result keep it and never run again. A started call without one is pending again, unless
+    running it twice could do harm: then its result says that it was interrupted.
+    """
+    progress = Progress(initial)
+    started: dict[str, Mapping[str, JSON]] = {}
+    for step in steps:
+        data = step.data
+        match step.kind:
+            case StepKind.RESPONSE:
+                progress.rounds_used = step.round
+                if not data["error"] and not data["cancelled"]:
+                    reason = FinishReason(data["finish_reason"]) if data["finish_reason"] else None
+                    progress.add_answer(Message.from_json(contents[data["message"]]), reason)
+            case StepKind.TOOL_CALL:
+                started[data["call_id"]] = data
+            case StepKind.TOOL_RESULT:
+                _close(progress, started.pop(data["call_id"], None), Message.from_json(contents[data["message"]]))
+    for call in progress.pending_calls():
+        begun = started.get(call.id)
+        if begun and begun["effect"] == Effect.NON_IDEMPOTENT_WRITE and not begun["problem"]:
+            _close(progress, begun, interrupted(call))
+    progress.order_results()
+    return progress.state()
+
+
+def _close(progress: Progress, begun: Mapping[str, JSON] | None, result: Message) -> None:
+    progress.messages.append(result)
+    if begun is not None:
+        identity = _identity(begun["name"], begun["arguments"])
+        progress.call_counts[identity] = progress.call_counts.get(identity, 0) + 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +9,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, best_match
 
 from llmcore.messages import JSON
+from llmcore.providers.json_text import decode_json
 
 MAX_OBJECTIONS = 10
 MAX_OBJECTION_CHARS = 300
@@ -18,13 +18,10 @@ MAX_OBJECTION_CHARS = 300
 def explain_undecodable(raw: str | None) -> str:
     """Why `raw` is not a JSON object, in words for the model."""
     try:
-        value = json.loads(raw or "", strict=False)
+        value = decode_json(raw or "")
+        problem = f"they are {_kind_of(value)}, not a JSON object"
     except ValueError as error:
         problem = f"they are not valid JSON ({error})"
-    except RecursionError:
-        problem = "they are nested too deeply"
-    else:
-        problem = f"they are {_kind_of(value)}, not a JSON object"
     return f"The arguments of this call can't be read: {problem}. Call the tool again with one JSON object."
 
 

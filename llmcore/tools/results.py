@@ -12,6 +12,7 @@ from typing import Any, Self
 from uuid import UUID
 
 from llmcore.messages import JSON
+from llmcore.providers.json_text import mend_surrogates
 from llmcore.tools.base import Artifact, ToolOutput
 
 
@@ -82,14 +83,7 @@ def text_of(value: Any) -> str:
 
 def clean(text: str) -> str:
     """Without NUL and lone surrogates, which neither providers nor databases take."""
-    if "\0" in text:
-        text = text.replace("\0", "")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        # By way of UTF-16, where two halves that stand together are one character.
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return mend_surrogates(text.replace("\0", ""))
 
 
 def cut(data: bytes, max_bytes: int) -> str:

@@ -1,0 +1,57 @@
+"""What a provider's answer, or the lack of one, means for the run."""
+
+from __future__ import annotations
+
+from llmcore.errors import ErrorKind, ProviderError
+from llmcore.messages import FinishReason, ModelResponse
+from llmcore.runs.outcome import EndReason, Outcome
+from llmcore.runs.state import Progress
+
+# Failures that have an end of their own; all others are `provider_failed`.
+END_OF_FAILURE = {
+    ErrorKind.CONTENT_FILTER: EndReason.CONTENT_FILTERED,
+    ErrorKind.CONTEXT_LENGTH: EndReason.CONTEXT_EXHAUSTED,
+    ErrorKind.EMPTY_RESPONSE: EndReason.EMPTY_ANSWER,
+}
+
+
+def of_failure(response: ModelResponse) -> Outcome | None:
+    """How a call ends the run that gave no answer to go on with. What did arrive is the answer as far as it came."""
+    if response.cancelled:
+        return Outcome(reason=EndReason.CANCELLED, detail="The run was cancelled.", answer=response.text)
+    if response.error is not None:
+        reason = END_OF_FAILURE.get(response.error.kind, EndReason.PROVIDER_FAILED)
+        return Outcome(reason=reason, detail=str(response.error), answer=response.text, error=response.error)
+    if response.finish_reason is FinishReason.ERROR:
+        said = response.finish_reason_raw or "error"
+        error = ProviderError(kind=ErrorKind.SERVER, message=f"the provider stopped with {said!r}")
+        return Outcome(reason=EndReason.PROVIDER_FAILED, detail=str(error), answer=response.text, error=error)
+    return None
+
+
+def refused(response: ModelResponse) -> Outcome:
+    detail = f"The model refused: {response.refusal}"
+    return Outcome(reason=EndReason.CONTENT_FILTERED, detail=detail, answer=response.text)
+
+
+def of_answer(progress: Progress) -> Outcome | None:
+    """How the model's last answer ends the run, `None` where the loop goes on."""
+    answer = progress.answer
+    match progress.finish_reason:
+        case FinishReason.LENGTH:
+            detail = "The answer was cut off at its token limit."
+            return Outcome(reason=EndReason.TRUNCATED, detail=detail, answer=answer)
+        case FinishReason.CONTENT_FILTER:
+            detail = "The provider's content filter stopped the answer."
+            return Outcome(reason=EndReason.CONTENT_FILTERED, detail=detail, answer=answer)
+        case FinishReason.STOP if not answer.strip():
+            detail = "The model answered with no text and no tool call."
+            return Outcome(reason=EndReason.EMPTY_ANSWER, detail=detail)
+        case FinishReason.STOP:
+            return Outcome(reason=EndReason.COMPLETED, answer=answer)
+    return None
+
+
+def at_round_limit(progress: Progress, max_rounds: int) -> Outcome:
+    detail = f"The limit of {max_rounds} rounds was reached; the last answer had to be given without tools."
+    return Outcome(reason=EndReason.MAX_ROUNDS, detail=detail, answer=progress.answer)

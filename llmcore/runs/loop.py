@@ -1,0 +1,238 @@
+"""The tool loop: asks the model, runs the tools that it asks for, and asks again, until something ends the run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from llmcore.configuration import LanguageModel, Provider
+from llmcore.errors import ConfigurationError
+from llmcore.messages import FinishReason, ModelResponse
+from llmcore.metering.client import ModelClient
+from llmcore.providers.base import ModelCall, Transcript
+from llmcore.providers.registry import adapter_for
+from llmcore.runs import endings
+from llmcore.runs.calls import CallRunner
+from llmcore.runs.hooks import Hooks
+from llmcore.runs.outcome import EndReason, Outcome
+from llmcore.runs.recording import Recorder
+from llmcore.runs.state import Progress, RunState
+from llmcore.runs.transcript import mend
+from llmcore.tools.base import Tool, ToolContext
+from llmcore.tools.execute import ToolRunner
+from llmcore.tools.results import FailureKind
+from llmcore.trace import RunTrace
+
+logger = logging.getLogger(__name__)
+
+# Calls of an answer that ended so may be incomplete; a filter or an error means that nothing of it is to be trusted.
+CUT_SHORT = frozenset({FinishReason.LENGTH, FinishReason.CONTENT_FILTER, FinishReason.ERROR})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoopEnd:
+    """How a run ended, and the state that it could go on from."""
+
+    outcome: Outcome
+    state: RunState
+
+
+@dataclass(kw_only=True, slots=True)
+class _Run:
+    """One run of the loop: its progress, what its model is asked with, and the transcript that goes out."""
+
+    progress: Progress
+    call: ModelCall
+    transcript: Transcript
+    calls: CallRunner
+    max_rounds: int
+    sent: int = field(default=0)
+
+    @property
+    def at_limit(self) -> bool:
+        return self.progress.rounds_used >= self.max_rounds
+
+    @property
+    def past_limit(self) -> bool:
+        return self.progress.rounds_used > self.max_rounds
+
+    def extend_transcript(self) -> list[str]:
+        """Bring the transcript up to date, and say what had to be mended. The run's own messages stay as they are."""
+        fresh, repairs = mend(self.progress.messages[self.sent :])
+        self.transcript.extend(fresh)
+        self.sent = len(self.progress.messages)
+        return repairs
+
+
+class ToolLoop:
+    """Runs a model in rounds, one provider call each, with the tools that the state's gate offers."""
+
+    def __init__(
+        self,
+        *,
+        client: ModelClient,
+        provider: Provider,
+        model: LanguageModel,
+        tools: Mapping[str, Tool],
+        context: ToolContext | None = None,
+        trace: RunTrace | None = None,
+        hooks: Hooks | None = None,
+        cancel: asyncio.Event | None = None,
+        capture_raw: bool = False,
+        redact: Callable[[str], str] = str,
+        max_identical_calls: int = 3,
+        after_tool: Callable[[], None] | None = None,
+    ) -> None:
+        """`tools` are those that the acting user may use now; of them the loop offers what the state's gate let in.
+
+        `redact` cleans tracebacks. `after_tool` is called in the thread of each synchronous tool when it has ended.
+        """
+        self._client = client
+        self._provider = provider
+        self._model = model
+        self._tools = tools
+        self._context = context or ToolContext()
+        self._hooks = hooks or Hooks()
+        self._cancel = cancel
+        self._capture = capture_raw and trace is not None
+        self._redact = redact
+        self._max_identical_calls = max_identical_calls
+        self._after_tool = after_tool
+        self._recorder = Recorder(trace, redact=redact)
+
+    async def run(self, state: RunState) -> LoopEnd:
+        """Go on from `state` until the run ends. Raises nothing: what goes wrong is the outcome."""
+        progress = Progress(state)
+        cancelled = asyncio.create_task(self._cancel.wait()) if self._cancel else None
+        try:
+            outcome = await self._rounds(self._begin(progress, state, cancelled))
+        except Exception as error:
+            outcome = self._failed(progress, error)
+        finally:
+            if cancelled:
+                cancelled.cancel()
+        return LoopEnd(outcome=outcome, state=progress.state())
+
+    def dry_run(self, state: RunState) -> LoopEnd:
+        """Record the request that the next round would send, and send nothing."""
+        run = self._begin(Progress(state), state)
+        repairs = run.extend_transcript()
+        call = self._next_call(run)
+        wire = self._client.prepare(call, run.transcript)
+        self._recorder.assembled(call, wire, run.transcript.messages, repairs)
+        return LoopEnd(outcome=Outcome(reason=EndReason.DRY_RUN, detail="Nothing was sent."), state=state)
+
+    async def _rounds(self, run: _Run) -> Outcome:
+        self._recorder.interrupted(run.progress.last_results(), round=run.progress.rounds_used)
+        # First the calls that an earlier segment of the run left open.
+        await self._answer_calls(run)
+        while (outcome := self._ending(run)) is None:
+            response = await self._ask(run)
+            if outcome := endings.of_failure(response):
+                return outcome
+            run.progress.add_answer(response.message, response.finish_reason)
+            await self._answer_calls(run)
+            if response.refusal:
+                return endings.refused(response)
+        return outcome
+
+    def _ending(self, run: _Run) -> Outcome | None:
+        """What ends the run here, if anything does."""
+        if run.past_limit:
+            return endings.at_round_limit(run.progress, run.max_rounds)
+        if outcome := endings.of_answer(run.progress):
+            return outcome
+        if self._cancel is not None and self._cancel.is_set():
+            return Outcome(reason=EndReason.CANCELLED, detail="The run was cancelled.", answer=run.progress.answer)
+        if run.calls.halted is not None:
+            return Outcome(reason=EndReason.HALTED, detail=run.calls.halted, answer=run.progress.answer)
+        return None
+
+    async def _ask(self, run: _Run) -> ModelResponse:
+        """One round's provider call."""
+        repairs = run.extend_transcript()
+        call, last = self._next_call(run), run.at_limit
+        wire = self._client.prepare(call, run.transcript)
+        run.progress.rounds_used = round = run.progress.rounds_used + 1
+        request = self._recorder.request(call, wire, run.transcript.messages, round=round, repairs=repairs, last=last)
+        started_ms = self._recorder.now_ms()
+        completion = await self._client.send(
+            call,
+            wire,
+            taken_ids=run.transcript.call_ids,
+            observer=self._recorder.observer(round=round, request=request),
+            capture=self._capture,
+            cancel=self._cancel,
+        )
+        self._recorder.response(call, completion, round=round, started_ms=started_ms)
+        return completion.response
+
+    async def _answer_calls(self, run: _Run) -> None:
+        """Give each call of the last answer its result."""
+        pending = run.progress.pending_calls()
+        if not pending:
+            return
+        refusal = None
+        if run.progress.finish_reason in CUT_SHORT:
+            refusal = FailureKind.CUT_OFF
+        elif run.past_limit:
+            refusal = FailureKind.ROUND_LIMIT
+        await run.calls.answer(
+            pending, round=run.progress.rounds_used, emit=run.progress.messages.append, refusal=refusal
+        )
+        run.progress.order_results()
+
+    def _next_call(self, run: _Run) -> ModelCall:
+        if not run.at_limit or not run.call.tools:
+            return run.call
+        # The last completion can call no tool. Where the wire can say so, the tools stay in the request: a history of
+        # calls without tools is refused by some providers, and the cached prefix survives.
+        if adapter_for(self._provider.adapter).supports_tool_choice_none and self._model.supports_tool_choice:
+            return replace(run.call, tool_choice="none")
+        return replace(run.call, tools=())
+
+    def _begin(self, progress: Progress, state: RunState, cancelled: asyncio.Future[Any] | None = None) -> _Run:
+        # Sorted, so that the prefix of all requests is the same.
+        offered = {name: self._tools[name] for name in sorted(state.offered) if name in self._tools}
+        call = ModelCall(
+            provider=self._provider,
+            model=self._model,
+            parameters=state.parameters,
+            tools=tuple(tool.spec for tool in offered.values()),
+        )
+        runner = ToolRunner(
+            context=self._context, cancelled=cancelled, redact=self._redact, after_tool=self._after_tool
+        )
+        calls = CallRunner(
+            offered=offered,
+            known=self._tools,
+            runner=runner,
+            recorder=self._recorder,
+            limits=state.limits,
+            hooks=self._hooks,
+            counts=progress.call_counts,
+            cancel=self._cancel,
+            max_identical_calls=self._max_identical_calls,
+        )
+        return _Run(
+            progress=progress,
+            call=call,
+            transcript=self._client.transcript(call),
+            calls=calls,
+            max_rounds=state.limits.max_rounds,
+        )
+
+    def _failed(self, progress: Progress, error: Exception) -> Outcome:
+        """An error of our own ends the run; all that was recorded before it stays."""
+        self._recorder.error(error, round=progress.rounds_used)
+        if isinstance(error, ConfigurationError):
+            detail = self._redact(str(error))
+        else:
+            detail = (
+                f"An internal error ended the run: {type(error).__name__}. Its details are in the trace and the log."
+            )
+        logger.error("a run ended with an internal error: %s", self._redact(repr(error)))
+        return Outcome(reason=EndReason.INTERNAL_ERROR, detail=detail, answer=progress.answer)

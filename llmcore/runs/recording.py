@@ -1,0 +1,275 @@
+"""Turns what happens in the loop into the steps of a trace. Without a trace nothing is kept, copied or timed."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from llmcore.context.tokens import estimate_message, estimate_tools
+from llmcore.errors import ProviderError
+from llmcore.messages import JSON, Delta, Message, ToolCall, canonical_json
+from llmcore.metering.client import Completion
+from llmcore.providers.base import ModelCall, WireRequest
+from llmcore.tools.base import Tool
+from llmcore.tools.results import FailureKind, ToolResult
+from llmcore.trace import RunStep, RunTrace, StepKind, WireExchange, messages_of, round_ms
+
+PREVIEW_CHARS = 200
+MAX_TRACEBACK_CHARS = 20_000
+
+
+class Recorder:
+    """Records the steps of one run, if it has a trace."""
+
+    def __init__(self, trace: RunTrace | None, *, redact: Callable[[str], str] = str) -> None:
+        self._trace = trace
+        self._redact = redact
+        self._sent: list[str] = _sent_last(trace.steps) if trace else []
+        self._compared = False
+        self._message_tokens = 0
+        self._tools: dict[tuple[str, ...], tuple[str | None, int]] = {}
+        self._covered_ms = 0.0
+
+    def now_ms(self) -> float:
+        return self._trace.now_ms() if self._trace else 0.0
+
+    async def committed(self) -> None:
+        """All that was recorded is safely stored."""
+        if self._trace:
+            await self._trace.committed()
+
+    def observer(self, *, round: int, request: RunStep | None) -> CallObserver | None:
+        if self._trace is None or request is None:
+            return None
+        return CallObserver(trace=self._trace, round=round, sequence=request.sequence)
+
+    def assembled(self, call: ModelCall, wire: WireRequest, messages: Sequence[Message], repairs: list[str]) -> None:
+        """A dry run's request, with the exact body."""
+        if self._trace:
+            data = self._request_data(call, wire, messages, repairs)
+            data["body"] = self._trace.keep(wire.body.decode("utf-8"))
+            self._trace.record(StepKind.ASSEMBLED, round=1, data=data)
+
+    def request(
+        self,
+        call: ModelCall,
+        wire: WireRequest,
+        messages: Sequence[Message],
+        *,
+        round: int,
+        repairs: list[str],
+        last: bool,
+    ) -> RunStep | None:
+        """A request that is about to go out. `messages` only grows from one request to the next."""
+        if self._trace is None:
+            return None
+        data = self._request_data(call, wire, messages, repairs)
+        data["last"] = last
+        return self._trace.record(StepKind.REQUEST, round=round, data=data)
+
+    def response(self, call: ModelCall, completion: Completion, *, round: int, started_ms: float) -> None:
+        if self._trace is None:
+            return
+        response = completion.response
+        data: dict[str, JSON] = {
+            "message": self._trace.keep_message(response.message),
+            "finish_reason": response.finish_reason.value if response.finish_reason else None,
+            "finish_reason_raw": response.finish_reason_raw,
+            "usage": response.usage.to_json() if response.usage else None,
+            "cost": None if completion.cost is None else str(completion.cost),
+            "prices": call.model.prices.to_json(),
+            "first_token_ms": _rounded(completion.first_token_ms),
+            "thinking_ms": _rounded(completion.thinking_ms),
+            "text_chars": len(response.text),
+            "thinking_chars": len(response.thinking),
+            "calls": [{"id": c.id, "name": c.name, "problem": c.problem} for c in response.tool_calls],
+            "attempts": completion.attempts,
+            "error": response.error.to_json() if response.error else None,
+            "refusal": response.refusal,
+            "served_model": response.served_model,
+            "response_id": response.response_id,
+            "cancelled": response.cancelled,
+        }
+        self._trace.record(StepKind.RESPONSE, round=round, data=data, started_ms=started_ms)
+
+    def tool_call(self, call: ToolCall, tool: Tool | None, *, repeat: int, round: int) -> None:
+        if self._trace is None:
+            return
+        given = call.arguments_raw if call.arguments is None else call.arguments
+        data: dict[str, JSON] = {
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": self._trace.keep(given),
+            "preview": preview(given if isinstance(given, str) else canonical_json(given)),
+            "effect": tool.effect.value if tool else None,
+            "group": tool.group if tool else None,
+            "repeat": repeat,
+            "problem": call.problem.value if call.problem else None,
+        }
+        self._trace.record(StepKind.TOOL_CALL, round=round, data=data)
+
+    def tool_result(self, done: FinishedCall, message: Message, *, round: int) -> None:
+        if self._trace is None:
+            return
+        result = done.result
+        artifacts = [asdict(artifact) for artifact in result.artifacts]
+        data: dict[str, JSON] = {
+            "call_id": done.call.id,
+            "name": done.call.name,
+            "message": self._trace.keep_message(message),
+            "is_error": result.is_error,
+            "error_kind": result.failure.value if result.failure else None,
+            "preview": preview(result.text),
+            "bytes": result.size,
+            "full": self._kept(result.full),
+            "artifacts": self._trace.keep(artifacts) if artifacts else None,
+            "traceback": self._kept(result.traceback),
+            "effect_unknown": result.effect_unknown,
+            "wall_ms": self._not_yet_covered(done),
+        }
+        self._trace.record(
+            StepKind.TOOL_RESULT, round=round, data=data, started_ms=done.started_ms, ended_ms=done.ended_ms
+        )
+
+    def interrupted(self, results: Sequence[Message], *, round: int) -> None:
+        """The results that stand for calls which an earlier segment of the run left open."""
+        if self._trace is None:
+            return
+        open_calls = _open_calls(self._trace.steps)
+        for message in results:
+            if message.tool_call_id in open_calls:
+                now = self.now_ms()
+                call = ToolCall(id=message.tool_call_id or "", name=message.name or "", arguments=None)
+                result = ToolResult.failed(FailureKind.INTERRUPTED, message.text, effect_unknown=True)
+                done = FinishedCall(call=call, result=result, started_ms=now, ended_ms=now)
+                self.tool_result(done, message, round=round)
+
+    def halted(self, reason: str, *, round: int) -> None:
+        if self._trace:
+            data = {"kind": "halted", "message": reason, "advice": "A hook of this site ended the run."}
+            self._trace.record(StepKind.ERROR, round=round, data=data)
+
+    def error(self, error: Exception, *, round: int) -> None:
+        if self._trace is None:
+            return
+        text = self._redact("".join(traceback.format_exception(error)))[-MAX_TRACEBACK_CHARS:]
+        data: dict[str, JSON] = {
+            "kind": "internal_error",
+            "message": self._redact(f"{type(error).__name__}: {error}"),
+            "advice": "This is a fault of the program or its set-up, not of the model. The traceback shows where.",
+            "traceback": self._trace.keep(text),
+        }
+        self._trace.record(StepKind.ERROR, round=round, data=data)
+
+    def _request_data(
+        self, call: ModelCall, wire: WireRequest, messages: Sequence[Message], repairs: list[str]
+    ) -> dict[str, JSON]:
+        kept, added = self._difference(messages)
+        tools, tool_tokens = self._offered(call)
+        return {
+            "kept": kept,
+            "added": added,
+            "messages": kept + len(added),
+            "tools": tools,
+            "tool_names": [spec.name for spec in call.tools],
+            "tool_choice": call.tool_choice,
+            "parameters": call.parameters.to_json(),
+            "adapter": call.provider.adapter,
+            "model": call.model.name,
+            "method": wire.method,
+            "url": wire.url,
+            "headers": wire.masked_headers,
+            "body_sha256": wire.sha256,
+            "body_bytes": len(wire.body),
+            "input_tokens_estimate": self._message_tokens + tool_tokens,
+            "repairs": repairs,
+        }
+
+    def _difference(self, messages: Sequence[Message]) -> tuple[int, list[str]]:
+        """How many messages are the same as in the request before, and the digests of the rest."""
+        assert self._trace is not None
+        known = len(self._sent) if self._compared else 0
+        fresh = messages[known:]
+        digests = [self._trace.keep_message(message) for message in fresh]
+        self._message_tokens += sum(map(estimate_message, fresh))
+        if not self._compared:
+            # The first request of this segment; the one before it, if any, is an earlier segment's.
+            self._compared = True
+            known = _common_prefix(self._sent, digests)
+            digests = digests[known:]
+            del self._sent[known:]
+        self._sent.extend(digests)
+        return known, digests
+
+    def _offered(self, call: ModelCall) -> tuple[str | None, int]:
+        """The digest and the estimated tokens of the tools; the same tools are looked at once."""
+        assert self._trace is not None
+        key = tuple(spec.name for spec in call.tools)
+        if key not in self._tools:
+            specs = [spec.to_json() for spec in call.tools]
+            self._tools[key] = (self._trace.keep(specs) if specs else None, estimate_tools(call.tools))
+        return self._tools[key]
+
+    def _kept(self, text: str | None) -> str | None:
+        return self._trace.keep(text) if self._trace and text is not None else None
+
+    def _not_yet_covered(self, done: FinishedCall) -> float:
+        start = max(done.started_ms, self._covered_ms)
+        self._covered_ms = max(done.ended_ms, self._covered_ms)
+        return round_ms(max(done.ended_ms - start, 0.0))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FinishedCall:
+    """A call with its result and when it ran."""
+
+    call: ToolCall
+    result: ToolResult
+    started_ms: float
+    ended_ms: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallObserver:
+    """Records what happens during one provider call."""
+
+    trace: RunTrace
+    round: int
+    sequence: int
+
+    def delta(self, delta: Delta) -> None:
+        self.trace.delta(self.round, delta)
+
+    def retry(self, attempt: int, error: ProviderError, wait_s: float) -> None:
+        data: Mapping[str, JSON] = {"attempt": attempt, "error": error.to_json(), "wait_s": wait_s}
+        self.trace.record(StepKind.RETRY, round=self.round, data=data)
+
+    def exchange(self, exchange: WireExchange) -> None:
+        self.trace.exchange(self.sequence, exchange)
+
+
+def preview(text: str) -> str:
+    """On one line, at most 200 characters."""
+    line = " ".join(text[: 2 * PREVIEW_CHARS].split())
+    return line if len(line) <= PREVIEW_CHARS and len(text) <= 2 * PREVIEW_CHARS else f"{line[: PREVIEW_CHARS - 1]}…"
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round_ms(value)
+
+
+def _sent_last(steps: Sequence[RunStep]) -> list[str]:
+    """The digests of the messages that the last recorded request sent."""
+    requests = [step.sequence for step in steps if step.kind is StepKind.REQUEST]
+    return messages_of(steps, requests[-1]) if requests else []
+
+
+def _common_prefix(first: Sequence[str], second: Sequence[str]) -> int:
+    pairs = zip(first, second, strict=False)
+    return next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second)))
+
+
+def _open_calls(steps: Sequence[RunStep]) -> set[str]:
+    started = {step.data["call_id"] for step in steps if step.kind is StepKind.TOOL_CALL}
+    return started - {step.data["call_id"] for step in steps if step.kind is StepKind.TOOL_RESULT}
