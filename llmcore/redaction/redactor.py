@@ -1,0 +1,72 @@
+"""Removes secrets from texts, bytes, JSON values and exceptions."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Sequence
+
+from llmcore.messages import JSON
+from llmcore.redaction.known import forms_of, masked, spans_of
+from llmcore.redaction.patterns import MASK, is_secret_name, redact_patterns
+from llmcore.redaction.values import change_texts, storable
+
+_FRAMES_PER_EXCEPTION = 30
+_LONGEST_RENDERING = 20_000
+
+
+class Redactor:
+    """Knows the secrets of this process and removes them: first layer `known`, both layers `patterns`."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        forms = {form for secret in secrets for form in forms_of(secret)}
+        self._forms = sorted(forms, key=len, reverse=True)
+        self._byte_forms = [form.encode("utf-8", "surrogatepass") for form in self._forms]
+
+    def known(self, text: str) -> str:
+        """`text` without the known secrets, in any of their spellings; the same object where there is none."""
+        spans = spans_of(self._forms, text)
+        return masked(text, spans, MASK) if spans else text
+
+    def known_bytes(self, data: bytes) -> bytes:
+        spans = spans_of(self._byte_forms, data)
+        return masked(data, spans, MASK.encode()) if spans else data
+
+    def known_chunks(self, chunks: Sequence[bytes]) -> list[bytes]:
+        """As `known_bytes` for a body that arrived in pieces: a secret cut by them is found and the cuts stay."""
+        spans = spans_of(self._byte_forms, b"".join(chunks))
+        if not spans:
+            return list(chunks)
+        pieces = []
+        begin = 0
+        for chunk in chunks:
+            end = begin + len(chunk)
+            within = [(max(s, begin) - begin, min(e, end) - begin) for s, e in spans if s < end and e > begin]
+            pieces.append(masked(chunk, within, MASK.encode()))
+            begin = end
+        return pieces
+
+    def patterns(self, text: str) -> str:
+        """`text` without the known secrets and without anything that looks like one."""
+        return redact_patterns(self.known(text))
+
+    def deep(self, value: JSON, *, patterns: bool = False) -> JSON:
+        """A JSON value with all its texts and keys redacted; the same object where there is nothing to redact.
+
+        Known secrets only, unless `patterns` asks for both layers, which is for what leaves the site and is not
+        stored; then values under the name of a secret ("x-api-key", "password") are masked as well.
+        """
+        return change_texts(value, self._either_layer if patterns else lambda text, name: self.known(text))
+
+    def _either_layer(self, text: str, name: str) -> str:
+        return MASK if text and is_secret_name(name) else self.patterns(text)
+
+    def render_exception(self, error: BaseException) -> str:
+        """The traceback of `error` and of all that caused it, redacted, as storable text of bounded length."""
+        rendered = traceback.TracebackException.from_exception(error, limit=-_FRAMES_PER_EXCEPTION, compact=True)
+        text = self.patterns("".join(rendered.format()))
+        if len(text) > _LONGEST_RENDERING:
+            # What failed last stands at the end, what caused it at the start.
+            head, tail = _LONGEST_RENDERING // 4, _LONGEST_RENDERING * 3 // 4
+            left_out = len(text) - head - tail
+            text = f"{text[:head]}\n[… {left_out:,} characters left out …]\n{text[-tail:]}"
+        return str(storable(text))
