@@ -91,6 +91,8 @@ class ProviderError(LLMError):
     retry_after_s: float | None = None
     code: str | None = None
     param: str | None = None
+    # What the model wrote in place of a call that the provider could read.
+    failed_generation: str | None = None
 
     def __str__(self) -> str:
         status = f" (HTTP {self.status})" if self.status else ""
@@ -109,6 +111,7 @@ class ProviderError(LLMError):
             "retry_after_s": self.retry_after_s,
             "code": self.code,
             "param": self.param,
+            "failed_generation": self.failed_generation,
         }
 
     @classmethod

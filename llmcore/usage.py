@@ -43,7 +43,7 @@ COUNTS = tuple(f.name for f in fields(Usage) if f.name != "raw")
 
 def add_up(usages: Iterable[Usage | None]) -> Usage:
     """Sum the known counts; a count that no call reported stays `None`."""
-    totals: dict[str, int | None] = dict.fromkeys(COUNTS)
+    totals: dict[str, Any] = dict.fromkeys(COUNTS)
     for usage in usages:
         if usage is None:
             continue

@@ -75,7 +75,12 @@ class WireReply:
 
 
 class StreamDecoder(Protocol):
-    """Assembles one streamed response."""
+    """Assembles one streamed response.
+
+    `done` turns true at the provider's own sign of the end, or where the rest can't matter.
+    """
+
+    done: bool
 
     def feed(self, chunk: bytes) -> Iterable[Delta]:
         """Take the bytes as they were read, however they are cut, and return what became readable."""
@@ -93,6 +98,17 @@ class Adapter(ABC):
     needs_key: bool = True
     # Whether the wire can say "these tools exist, call none of them".
     supports_tool_choice_none: bool = False
+    stream_media_type: str = "text/event-stream"
+
+    def base_url(self, provider: Provider) -> str:
+        return (provider.base_url or self.default_base_url).rstrip("/")
+
+    def wire_id(self, call_id: str) -> str:
+        """The id under which a call goes out: the same one, unless the wire has rules that it breaks.
+
+        A pure function of the id, so that a call and its result keep matching.
+        """
+        return call_id
 
     def starts_unit(self, previous: Message | None, message: Message) -> bool:
         """Whether `message` begins a new unit, or is merged on the wire with those before it."""

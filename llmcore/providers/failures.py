@@ -1,0 +1,280 @@
+"""Tells what kind of failure a provider's error is, from the many shapes in which providers report them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from llmcore.errors import RETRYABLE_STATUSES, ErrorKind, ProviderError
+from llmcore.messages import JSON
+from llmcore.providers.json_text import decode_json, mend_surrogates
+
+MAX_MESSAGE = 2_000
+MAX_EXCERPT = 300
+
+# The words providers use in `code`, `type` and `status`, in lower case. A word that says too little
+# ("invalid_request_error") is left to the message and the HTTP status.
+KINDS: Mapping[str, ErrorKind] = {
+    "invalid_api_key": ErrorKind.AUTHENTICATION,
+    "authentication_error": ErrorKind.AUTHENTICATION,
+    "unauthenticated": ErrorKind.AUTHENTICATION,
+    "unauthorized": ErrorKind.AUTHENTICATION,
+    "permission_error": ErrorKind.PERMISSION,
+    "permission_denied": ErrorKind.PERMISSION,
+    "not_found_error": ErrorKind.NOT_FOUND,
+    "not_found": ErrorKind.NOT_FOUND,
+    "model_not_found": ErrorKind.NOT_FOUND,
+    "deploymentnotfound": ErrorKind.NOT_FOUND,
+    "rate_limit_exceeded": ErrorKind.RATE_LIMIT,
+    "rate_limit_error": ErrorKind.RATE_LIMIT,
+    "rate_limited": ErrorKind.RATE_LIMIT,
+    "too_many_requests": ErrorKind.RATE_LIMIT,
+    "resource_exhausted": ErrorKind.RATE_LIMIT,
+    "insufficient_quota": ErrorKind.QUOTA,
+    "insufficient_balance": ErrorKind.QUOTA,
+    "insufficient_credits": ErrorKind.QUOTA,
+    "billing_error": ErrorKind.QUOTA,
+    "billing_hard_limit_reached": ErrorKind.QUOTA,
+    "context_length_exceeded": ErrorKind.CONTEXT_LENGTH,
+    "exceed_context_size_error": ErrorKind.CONTEXT_LENGTH,
+    "request_too_large": ErrorKind.CONTEXT_LENGTH,
+    "content_filter": ErrorKind.CONTENT_FILTER,
+    "content_policy_violation": ErrorKind.CONTENT_FILTER,
+    "responsibleaipolicyviolation": ErrorKind.CONTENT_FILTER,
+    "overloaded_error": ErrorKind.OVERLOADED,
+    "overloaded": ErrorKind.OVERLOADED,
+    "unavailable": ErrorKind.OVERLOADED,
+    "timeout_error": ErrorKind.TIMEOUT,
+    "deadline_exceeded": ErrorKind.TIMEOUT,
+    "api_error": ErrorKind.SERVER,
+    "server_error": ErrorKind.SERVER,
+    "internal_error": ErrorKind.SERVER,
+    "internal": ErrorKind.SERVER,
+    "internalservererror": ErrorKind.SERVER,
+    "provider_unavailable": ErrorKind.SERVER,
+    "tool_use_failed": ErrorKind.TOOL_USE_FAILED,
+}
+KIND_OF_STATUS: Mapping[int, ErrorKind] = {
+    401: ErrorKind.AUTHENTICATION,
+    402: ErrorKind.QUOTA,
+    403: ErrorKind.PERMISSION,
+    404: ErrorKind.NOT_FOUND,
+    405: ErrorKind.NOT_FOUND,
+    408: ErrorKind.TIMEOUT,
+    409: ErrorKind.SERVER,
+    413: ErrorKind.CONTEXT_LENGTH,
+    429: ErrorKind.RATE_LIMIT,
+    498: ErrorKind.OVERLOADED,
+    503: ErrorKind.OVERLOADED,
+    504: ErrorKind.TIMEOUT,
+    529: ErrorKind.OVERLOADED,
+}
+# The status that an error within HTTP 200 stands for, where it names none itself.
+STATUS_OF_WORD: Mapping[str, int] = {
+    "overloaded_error": 529,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "billing_error": 402,
+    "invalid_request_error": 400,
+    "timeout_error": 504,
+    "api_error": 500,
+    "server_error": 500,
+}
+RETRYABLE_KINDS = frozenset(
+    {
+        ErrorKind.RATE_LIMIT,
+        ErrorKind.OVERLOADED,
+        ErrorKind.SERVER,
+        ErrorKind.TIMEOUT,
+        ErrorKind.CONNECTION,
+        ErrorKind.STREAM_INCOMPLETE,
+        ErrorKind.EMPTY_RESPONSE,
+        ErrorKind.MALFORMED_RESPONSE,
+        ErrorKind.MALFORMED_TOOL_CALL,
+        ErrorKind.TOOL_USE_FAILED,
+    }
+)
+# Sources: the messages of OpenAI, vLLM, llama.cpp, LM Studio, Ollama, Anthropic, Groq and Mistral for a long prompt.
+CONTEXT_LENGTH = re.compile(
+    r"context[ _-]?(length|size|window|limit)|maximum context|larger than the context|"
+    r"(prompt|input|request) (is|was)? ?too (long|large)|too many (input )?tokens|"
+    r"exceeds? (the )?(model'?s? )?(max\w*|token|input)[^.]{0,40}tokens?|tokens? [^.]{0,40}exceeds?",
+    re.IGNORECASE,
+)
+MODEL_MISSING = re.compile(r"model\b.{0,120}\b(not found|does(n't| not) exist|not exist)", re.IGNORECASE | re.DOTALL)
+HTML = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
+TITLE = re.compile(r"<title[^>]*>([^<]{1,200})", re.IGNORECASE)
+
+
+@dataclass(kw_only=True, slots=True)
+class Report:
+    """What an error body says. `words` are its codes and types, the most telling first."""
+
+    message: str = ""
+    words: tuple[str, ...] = ()
+    status: int | None = None
+    param: str | None = None
+    failed_generation: str | None = None
+
+
+def error_in(body: JSON) -> Report | None:
+    """The error that a decoded body reports, if it does: inside HTTP 200 too, and beside choices."""
+    if isinstance(body, list) and len(body) == 1:
+        return error_in(body[0])
+    if not isinstance(body, dict):
+        return None
+    error = body.get("error")
+    if error:
+        return read_report(error, outer=body)
+    if body.get("object") == "error" or body.get("type") == "error":
+        return read_report(body)
+    return None
+
+
+def read_report(error: JSON, outer: Mapping[str, JSON] | None = None) -> Report:
+    """Read an error object or text; `outer` is the object around it."""
+    if not isinstance(error, dict):
+        return Report(message=error if isinstance(error, str) else _text(error))
+    metadata, inner = _object(error, "metadata"), _object(error, "innererror")
+    words = [error.get("code"), inner.get("code"), error.get("status"), error.get("type"), metadata.get("error_type")]
+    message = error.get("message") or error.get("detail") or error.get("msg") or error.get("error")
+    if (raw := metadata.get("raw")) and isinstance(raw, str) and message:
+        message = f"{_text(message)} ({raw})"
+    around = outer or {}
+    statuses = [error.get(name) for name in ("code", "status_code", "status", "raw_status_code")]
+    statuses += [around.get(name) for name in ("status_code", "code", "status")]
+    failed = error.get("failed_generation")
+    return Report(
+        message=_text(message) if message else "",
+        words=tuple(word for word in words if isinstance(word, str) and word and not word.isdigit()),
+        status=next((status for value in statuses if (status := _status(value))), None),
+        param=error["param"] if isinstance(error.get("param"), str) else None,
+        failed_generation=failed if isinstance(failed, str) else None,
+    )
+
+
+def failure(report: Report, status: int) -> ProviderError:
+    """The error of a report that came with HTTP `status`."""
+    lowered = [word.lower() for word in report.words]
+    effective = report.status or status
+    if status < 400 and report.status is None:
+        effective = next((STATUS_OF_WORD[word] for word in lowered if word in STATUS_OF_WORD), status)
+    elif status >= 400:
+        effective = status
+    kind = _kind(lowered, report.message, effective)
+    return ProviderError(
+        kind=kind,
+        message=clean_message(report.message) or f"The server answered with HTTP {status} and no message.",
+        status=effective,
+        retryable=is_retryable(kind, effective),
+        code=report.words[0] if report.words else None,
+        param=report.param,
+        failed_generation=report.failed_generation,
+    )
+
+
+def http_failure(status: int, body: bytes, content_type: str = "") -> ProviderError:
+    """The error of an HTTP response that isn't a success, whatever its body is."""
+    try:
+        value = decode_json(body)
+    except ValueError:
+        value = None
+    report = error_in(value)
+    if report is None and isinstance(value, dict):
+        report = read_report({**value, "message": value.get("message") or _details(value) or ""})
+    if report is None:
+        report = Report(message=describe_body(body, content_type, status))
+    return failure(report, status)
+
+
+def describe_body(body: bytes, content_type: str, status: int) -> str:
+    """One line about a body that is not what was asked for; never its markup."""
+    text = mend_surrogates(body[:20_000].decode("utf-8", "replace")).strip()
+    if not text:
+        return f"The server answered with HTTP {status} and an empty body."
+    if "html" in content_type.lower() or HTML.search(text):
+        return f"The server answered with HTTP {status} and {_page(text)} instead of JSON."
+    return f"The server answered with HTTP {status} and this text: {_excerpt(text)}"
+
+
+def broken(kind: ErrorKind, message: str, status: int | None = 200) -> ProviderError:
+    """A failure of the answer itself, on a request that succeeded."""
+    return ProviderError(kind=kind, message=message, status=status, retryable=kind in RETRYABLE_KINDS)
+
+
+def is_retryable(kind: ErrorKind, status: int) -> bool:
+    return kind in RETRYABLE_KINDS and (
+        status in RETRYABLE_STATUSES or status < 400 or kind == ErrorKind.TOOL_USE_FAILED
+    )
+
+
+def clean_message(message: str) -> str:
+    """A provider's message as it may be shown: bounded, without control characters, and never a page's markup."""
+    if HTML.search(message):
+        return f"The server's error message is {_page(message)}."
+    text = "".join(char if char.isprintable() or char == "\n" else " " for char in mend_surrogates(message)).strip()
+    return text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "…"
+
+
+def _page(text: str) -> str:
+    title = TITLE.search(text)
+    return f"an HTML page titled “{' '.join(title[1].split())}”" if title else "an HTML page"
+
+
+def _kind(words: list[str], message: str, status: int) -> ErrorKind:
+    for word in words:
+        if word in KINDS:
+            kind = KINDS[word]
+            # A general word beside a telling message ("server_error: the prompt exceeds the context window").
+            if kind == ErrorKind.SERVER and CONTEXT_LENGTH.search(message):
+                return ErrorKind.CONTEXT_LENGTH
+            return kind
+    if status in (200, 400, 413, 422, 500) and CONTEXT_LENGTH.search(message):
+        return ErrorKind.CONTEXT_LENGTH
+    if status in (200, 400) and MODEL_MISSING.search(message):
+        return ErrorKind.NOT_FOUND
+    if status in KIND_OF_STATUS:
+        return KIND_OF_STATUS[status]
+    return ErrorKind.INVALID_REQUEST if 300 <= status < 500 else ErrorKind.SERVER
+
+
+def _object(parent: Mapping[str, JSON], name: str) -> Mapping[str, JSON]:
+    value = parent.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _status(value: JSON) -> int | None:
+    if isinstance(value, str) and value.isdigit():
+        value = int(value[:4])
+    return value if isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599 else None
+
+
+def _details(body: Mapping[str, JSON]) -> str:
+    """The complaints of a FastAPI server or of a list of errors, on one line."""
+    return "; ".join(_complaints(body.get("detail") or body.get("errors") or ""))
+
+
+def _complaints(detail: JSON) -> Iterator[str]:
+    if isinstance(detail, str):
+        if detail:
+            yield detail
+    elif isinstance(detail, list):
+        for item in detail[:10]:
+            yield from _complaints(item)
+    elif isinstance(detail, dict):
+        place = ".".join(str(part) for part in detail["loc"]) if isinstance(detail.get("loc"), list) else ""
+        message = _text(detail.get("msg") or detail.get("message") or detail)
+        yield f"{place}: {message}" if place else message
+
+
+def _text(value: JSON) -> str:
+    return value if isinstance(value, str) else _excerpt(str(value))
+
+
+def _excerpt(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= MAX_EXCERPT else text[:MAX_EXCERPT] + "…"

@@ -1,0 +1,199 @@
+"""One attempt over HTTP: deadlines, bounds, no redirects, streams, and the capture of what went over the wire."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import httpx
+
+from llmcore.configuration import Provider
+from llmcore.errors import ConfigurationError, ErrorKind, ProviderError
+from llmcore.providers.addresses import allowed_reach
+from llmcore.providers.base import MASK, WireRequest
+from llmcore.providers.network import FRESH, REACH, AddressRefused, CheckedTransport
+from llmcore.trace import WireExchange
+
+MAX_REPLY_BYTES = 32 * 1024 * 1024
+SECRET_REPLY_HEADERS = frozenset({"set-cookie", "www-authenticate", "proxy-authenticate"})
+# What may go wrong between the request and the end of the reply; `failure_of` tells what it was.
+FAILURES = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, AddressRefused, ConfigurationError, UnicodeError)
+
+
+class ReplyTooLarge(httpx.StreamError):
+    """The response is longer than `MAX_REPLY_BYTES`."""
+
+    def __init__(self) -> None:
+        super().__init__(f"The response is longer than {MAX_REPLY_BYTES // 1024 // 1024} MiB.")
+
+
+@dataclass(kw_only=True, slots=True)
+class Capture:
+    """Collects one attempt for the raw capture. The provider's key is masked wherever it turns up."""
+
+    clock: Callable[[], float] = time.monotonic
+    started: float = 0.0
+    request_headers: dict[str, str] = field(default_factory=dict)
+    status: int | None = None
+    reply_headers: dict[str, str] = field(default_factory=dict)
+    chunks: list[tuple[float, bytes]] = field(default_factory=list)
+
+    def add(self, chunk: bytes) -> None:
+        self.chunks.append((round((self.clock() - self.started) * 1000, 3), chunk))
+
+    def exchange(self, attempt: int, request: WireRequest, key: str, error: str | None) -> WireExchange:
+        return WireExchange(
+            attempt=attempt,
+            method=request.method,
+            url=request.url,
+            request_headers=self.request_headers or request.masked_headers,
+            request_body=request.body,
+            status=self.status,
+            response_headers={
+                name: MASK if name in SECRET_REPLY_HEADERS else hide(value, key)
+                for name, value in self.reply_headers.items()
+            },
+            chunks=masked_chunks(self.chunks, key),
+            error=error,
+        )
+
+
+class Reply:
+    """An open response. Header names are lower case."""
+
+    def __init__(self, response: httpx.Response, capture: Capture | None) -> None:
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+        self._response = response
+        self._capture = capture
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body's bytes as they arrive, bounded."""
+        size = 0
+        capture = self._capture
+        async for chunk in self._response.aiter_bytes():
+            size += len(chunk)
+            if size > MAX_REPLY_BYTES:
+                raise ReplyTooLarge
+            if capture is not None:
+                capture.add(chunk)
+            yield chunk
+
+    async def body(self) -> bytes:
+        return b"".join([chunk async for chunk in self.chunks()])
+
+
+@asynccontextmanager
+async def open_reply(
+    http: httpx.AsyncClient,
+    request: WireRequest,
+    provider: Provider,
+    *,
+    capture: Capture | None = None,
+    fresh: bool = False,
+) -> AsyncIterator[Reply]:
+    """Send `request` and yield the reply when its headers are there; it is closed at the end.
+
+    Raises one of `FAILURES`. `fresh` asks for a new connection.
+    """
+    outgoing = outgoing_request(request, provider, fresh)
+    if capture is not None:
+        capture.started = capture.clock()
+        secret = {name.lower() for name in request.secret_headers}
+        masked = request.masked_headers
+        capture.request_headers = {
+            name: masked.get(name, MASK) if name in secret else value for name, value in outgoing.headers.items()
+        }
+    response = await http.send(outgoing, stream=True, follow_redirects=False)
+    try:
+        if capture is not None:
+            capture.status = response.status_code
+            capture.reply_headers = dict(response.headers)
+        yield Reply(response, capture)
+    finally:
+        await response.aclose()
+
+
+def outgoing_request(request: WireRequest, provider: Provider, fresh: bool) -> httpx.Request:
+    reach = allowed_reach(request.url, provider.allow_private_hosts)
+    timeout = {
+        "connect": provider.connect_timeout_s,
+        "read": provider.read_timeout_s,
+        "write": provider.read_timeout_s,
+        "pool": provider.connect_timeout_s,
+    }
+    headers = request.headers_to_send()
+    # Compressed replies could grow past their bound within one read, and what is captured should be what came.
+    headers["accept-encoding"] = "identity"
+    headers["user-agent"] = "llmcore"
+    for _, secret in request.secret_headers.values():
+        if not (value := secret.reveal()).isascii() or not value.isprintable():
+            raise ConfigurationError("The API key holds characters that no HTTP header may hold. Enter it again.")
+    return httpx.Request(
+        request.method,
+        request.url,
+        headers=headers,
+        content=request.body,
+        extensions={"timeout": timeout, REACH: reach, FRESH: fresh},
+    )
+
+
+def failure_of(error: Exception, provider: Provider, *, answering: bool) -> ProviderError:
+    """What a failed attempt means. `answering`: the response had begun, so the stream was cut.
+
+    Only the library's texts that are known to hold no header go into the message.
+    """
+    kind, message = ErrorKind.CONNECTION, ""
+    match error:
+        case httpx.ConnectTimeout() | httpx.PoolTimeout():
+            kind, message = ErrorKind.TIMEOUT, f"No connection within {provider.connect_timeout_s:g} s."
+        case httpx.TimeoutException():
+            kind, message = ErrorKind.TIMEOUT, f"The server sent nothing for {provider.read_timeout_s:g} s."
+        case ReplyTooLarge():
+            return ProviderError(kind=ErrorKind.MALFORMED_RESPONSE, message=str(error))
+        case AddressRefused() | ConfigurationError():
+            return ProviderError(kind=ErrorKind.INVALID_REQUEST, message=str(error))
+        case httpx.ConnectError():
+            message = f"Can't connect: {error}."
+        case httpx.RemoteProtocolError() | httpx.NetworkError():
+            message = "The connection broke off."
+        case httpx.DecodingError():
+            return ProviderError(kind=ErrorKind.MALFORMED_RESPONSE, message="The response's encoding is broken.")
+        case _:
+            return ProviderError(kind=ErrorKind.INVALID_REQUEST, message="The request can't be sent as it stands.")
+    if answering and kind == ErrorKind.CONNECTION:
+        kind, message = ErrorKind.STREAM_INCOMPLETE, "The connection broke off in the middle of the answer."
+    return ProviderError(kind=kind, message=message, retryable=True)
+
+
+def is_stale_connection(error: Exception) -> bool:
+    """Whether a server may have closed a kept-alive connection just as the request went out.
+
+    llama.cpp does so after every streamed answer.
+    """
+    return isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError)
+
+
+def hide(text: str, key: str) -> str:
+    """`text` without the key."""
+    return text.replace(key, MASK) if key and key in text else text
+
+
+def masked_chunks(chunks: list[tuple[float, bytes]], key: str) -> tuple[tuple[float, bytes], ...]:
+    """The chunks with the key blanked out, one that is cut over two chunks too."""
+    secret = key.encode("utf-8", "surrogatepass")
+    whole = b"".join(chunk for _, chunk in chunks)
+    if not secret or secret not in whole:
+        return tuple(chunks)
+    whole = whole.replace(secret, b"*" * len(secret))
+    masked, start = [], 0
+    for at, chunk in chunks:
+        masked.append((at, whole[start : start + len(chunk)]))
+        start += len(chunk)
+    return tuple(masked)
+
+
+def open_transport() -> httpx.AsyncBaseTransport:
+    return CheckedTransport()
