@@ -95,6 +95,8 @@ USE_TZ = True
 
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
+# WhiteNoise warns of a directory that is not there, also where nothing is collected.
+STATIC_ROOT.mkdir(exist_ok=True)
 STATICFILES_DIRS = [BASE_DIR / "static"]
 # Files are served straight from the apps where nobody ran collectstatic.
 WHITENOISE_USE_FINDERS = True
