@@ -60,7 +60,7 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME.fullmatch(name) is not None
 
 
-_SECRET_NAME = re.compile(f"{_LINE_HEADERS}|{_KEY_HEADERS}|{_FIELDS}", re.IGNORECASE)
+_SECRET_NAME = re.compile(rf"(?:.*[^A-Za-z0-9])?(?:{_LINE_HEADERS}|{_KEY_HEADERS}|{_FIELDS})", re.IGNORECASE)
 
 
 _RANDOM = re.compile(r"[0-9=+*]|[a-z][A-Z]")
@@ -99,7 +99,7 @@ PATTERNS = (
     _pattern(
         "authorization cookie",
         rf"""(?P<name>{_NAME_START}(?:{_LINE_HEADERS})(?:\\?["'])?\s{{0,4}}[:=]\s{{0,4}})"""
-        rf"""(?P<value>{_QUOTED}|[^\s"'\\][^\r\n"'\\]*)""",
+        rf"""(?P<value>{_QUOTED}|[^\s"'\\{{\[][^\r\n"'\\]*)""",
         _after_name,
         re.IGNORECASE,
     ),
