@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import factory
 from django.contrib.auth import get_user_model
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Permission
 from factory.django import DjangoModelFactory
 
@@ -13,8 +15,18 @@ from llmcore.keys import save_key
 from llmcore.models import Configuration, LanguageModel, Provider, Skill, Snippet
 
 
+PASSWORD = "correct horse"
+
+
+@cache
+def hashed(password: str) -> str:
+    """Hashing is slow on purpose: once is enough."""
+    return make_password(password)
+
+
 class UserFactory(DjangoModelFactory):
-    """A staff user without rights; `permissions=["app.codename", …]` gives some, `is_superuser=True` all."""
+    """A staff user with the password PASSWORD and without rights; `permissions=["app.codename", …]` gives some,
+    `is_superuser=True` all."""
 
     class Meta:
         model = get_user_model()
@@ -23,7 +35,7 @@ class UserFactory(DjangoModelFactory):
     username = factory.Sequence("user{}".format)
     email = factory.LazyAttribute("{0.username}@example.com".format)
     is_staff = True
-    password = factory.django.Password("correct horse")
+    password = factory.LazyFunction(lambda: hashed(PASSWORD))
 
     @factory.post_generation
     def permissions(self: Any, create: bool, names: list[str] | None, **kwargs: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -98,6 +100,22 @@ class Configuration(models.Model):
         if errors:
             raise ValidationError(errors)
 
+    def duplicate(self) -> Configuration:
+        """A saved copy, skills and snippets included, under the next free slug; it begins at version 1."""
+        copy = Configuration.objects.get(pk=self.pk)
+        copy.pk = None
+        copy.slug = free_slug_like(self.slug)
+        copy.name = with_suffix(self.name, " (copy)", 100)
+        copy.version = 1
+        copy.save(force_insert=True)
+        for entry in self.configurationskill_set.all():
+            ConfigurationSkill.objects.create(configuration=copy, skill_id=entry.skill_id, position=entry.position)
+        for place in self.configurationsnippet_set.all():
+            ConfigurationSnippet.objects.create(
+                configuration=copy, snippet_id=place.snippet_id, position=place.position
+            )
+        return copy
+
     def asked_too_much_of(self, model: LanguageModel) -> dict[str, str]:
         """What this configuration wants that `model` can't do, by field, each with what to change."""
         errors = {}
@@ -152,3 +170,13 @@ class ConfigurationSnippet(models.Model):
 
     def __str__(self) -> str:
         return str(self.snippet)
+
+
+def with_suffix(text: str, suffix: str, max_length: int) -> str:
+    return text[: max_length - len(suffix)] + suffix
+
+
+def free_slug_like(slug: str) -> str:
+    taken = set(Configuration.objects.values_list("slug", flat=True))
+    suffixes = itertools.chain(["-copy"], (f"-copy-{number}" for number in itertools.count(2)))
+    return next(free for suffix in suffixes if (free := with_suffix(slug, suffix, 50)) not in taken)

@@ -84,10 +84,6 @@ class Provider(models.Model):
                 self.base_url = clean_base_url(self.base_url, allow_private_hosts=self.allow_private_hosts)
             except ValidationError as error:
                 raise ValidationError({"base_url": error}) from error
-        if self.key_env and self.encrypted_key:
-            raise ValidationError(
-                {"key_env": _("Give either a key or the name of a variable: a saved key must be removed first.")}
-            )
         if self.total_timeout_s and self.read_timeout_s and self.total_timeout_s < self.read_timeout_s:
             raise ValidationError(
                 {"total_timeout_s": _("The whole call can't have less time than one silence in it: raise this one.")}

@@ -1,0 +1,17 @@
+"""The admin of the stored configuration, one module per area."""
+
+from llmcore.admin.configurations import ConfigurationAdmin
+from llmcore.admin.prompts import SkillAdmin, SnippetAdmin
+from llmcore.admin.providers import LanguageModelAdmin, ProviderAdmin
+from llmcore.admin.tools import ToolSwitchAdmin
+from llmcore.admin.usage import UsageRecordAdmin
+
+__all__ = [
+    "ConfigurationAdmin",
+    "LanguageModelAdmin",
+    "ProviderAdmin",
+    "SkillAdmin",
+    "SnippetAdmin",
+    "ToolSwitchAdmin",
+    "UsageRecordAdmin",
+]

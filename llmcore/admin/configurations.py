@@ -1,0 +1,155 @@
+"""Configurations in the admin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db import transaction
+from django.db.models import Count, ForeignKey, QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy, ngettext
+
+from llmcore.forms.configurations import ConfigurationForm, ModelChoiceField, PlaceForm
+from llmcore.models import Configuration, ConfigurationSkill, ConfigurationSnippet, LanguageModel
+
+
+class PlaceInline(admin.TabularInline):
+    """Skills or snippets of a configuration, in their order."""
+
+    form = PlaceForm
+    extra = 0
+
+    def formfield_for_foreignkey(self, db_field: ForeignKey, request: HttpRequest, **kwargs: Any) -> Any:
+        field = super().formfield_for_foreignkey(db_field, request, **kwargs)
+        # Read once: each row of the inline would query its own choices.
+        if isinstance(field, forms.ModelChoiceField):
+            field.choices = list(field.choices)  # type: ignore[arg-type]
+        return field
+
+
+class SkillInline(PlaceInline):
+    model = ConfigurationSkill
+    fields = ["position", "skill"]
+    verbose_name_plural = gettext_lazy("skills (in the first user message)")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).select_related("skill")
+
+
+class SnippetInline(PlaceInline):
+    model = ConfigurationSnippet
+    fields = ["position", "snippet"]
+    verbose_name_plural = gettext_lazy("prompt snippets (each a system message of its own)")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).select_related("snippet")
+
+
+@admin.register(Configuration)
+class ConfigurationAdmin(admin.ModelAdmin):
+    """What runs are started from."""
+
+    form = ConfigurationForm
+    inlines = [SkillInline, SnippetInline]
+    actions = ["duplicate"]
+    list_display = ["name", "model", "provider", "skills_count", "snippets_count", "groups", "enabled", "updated_at"]
+    list_filter = ["enabled", "model__provider", "model"]
+    list_select_related = ["model__provider"]
+    search_fields = ["name", "slug", "description", "system_prompt", "model__name", "model__label"]
+    prepopulated_fields = {"slug": ["name"]}
+    readonly_fields = ["version", "updated_at"]
+    fieldsets = [
+        (None, {"fields": ["name", "slug", "description", "model", "enabled", ("version", "updated_at")]}),
+        (
+            gettext_lazy("System prompt"),
+            {
+                "fields": ["system_prompt"],
+                "description": gettext_lazy("The first message of each run. Snippets follow it, skills come later."),
+            },
+        ),
+        (
+            gettext_lazy("Parameters"),
+            {
+                "fields": [("temperature", "top_p"), ("max_tokens", "seed"), "thinking", "stream"],
+                "description": gettext_lazy("Sent with every call of a run. Blank leaves it to the provider."),
+            },
+        ),
+        (
+            gettext_lazy("Tools"),
+            {
+                "fields": ["tool_groups", "tools"],
+                "description": gettext_lazy(
+                    "A run is offered a tool only if this site, this configuration, its skills and the user's "
+                    "permissions all allow it."
+                ),
+            },
+        ),
+        (
+            gettext_lazy("Limits"),
+            {"fields": ["max_rounds", "max_tool_result_bytes", "skill_budget_bytes", "min_skill_trust"]},
+        ),
+    ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Configuration]:
+        rows: QuerySet[Configuration] = super().get_queryset(request)
+        return rows.annotate(
+            skills_count=Count("configurationskill", distinct=True),
+            snippets_count=Count("configurationsnippet", distinct=True),
+        )
+
+    def formfield_for_foreignkey(self, db_field: ForeignKey, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name == "model":
+            kwargs |= {
+                "form_class": ModelChoiceField,
+                "queryset": LanguageModel.objects.select_related("provider"),
+            }
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        row = form.instance
+        number_places(row.configurationskill_set.all())
+        number_places(row.configurationsnippet_set.all())
+        if change and (form.has_changed() or any(formset.has_changed() for formset in formsets)):
+            row.version += 1
+            row.save(update_fields=["version", "updated_at"])
+
+    @admin.action(description=gettext_lazy("Duplicate selected configurations"), permissions=["add"])
+    def duplicate(self, request: HttpRequest, queryset: QuerySet[Configuration]) -> None:
+        with transaction.atomic():
+            for configuration in queryset:
+                copy = configuration.duplicate()
+                self.log_addition(request, copy, [{"added": {}}])
+        count = len(queryset)
+        text = ngettext("%d configuration was duplicated.", "%d configurations were duplicated.", count) % count
+        self.message_user(request, text, messages.SUCCESS)
+
+    @admin.display(description=gettext_lazy("provider"), ordering="model__provider__name")
+    def provider(self, obj: Configuration) -> str:
+        return str(obj.model.provider)
+
+    @admin.display(description=gettext_lazy("skills"), ordering="skills_count")
+    def skills_count(self, obj: Any) -> int:
+        count: int = obj.skills_count
+        return count
+
+    @admin.display(description=gettext_lazy("snippets"), ordering="snippets_count")
+    def snippets_count(self, obj: Any) -> int:
+        count: int = obj.snippets_count
+        return count
+
+    @admin.display(description=gettext_lazy("tool groups"), empty_value="–")
+    def groups(self, obj: Configuration) -> str:
+        return ", ".join(map(str, obj.tool_groups))
+
+
+def number_places(entries: QuerySet[Any]) -> None:
+    """Number the entries from 1 on, in the order that they have."""
+    moved = []
+    for position, entry in enumerate(entries.order_by("position", "pk"), start=1):
+        if entry.position != position:
+            entry.position = position
+            moved.append(entry)
+    entries.model.objects.bulk_update(moved, ["position"])

@@ -1,0 +1,144 @@
+"""Providers and their models in the admin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.decorators import method_decorator
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.debug import sensitive_post_parameters
+
+from llmcore.errors import SecretUnavailable
+from llmcore.forms.providers import ProviderForm, key_state
+from llmcore.keys import read_key
+from llmcore.models import LanguageModel, Provider
+from llmcore.providers.registry import adapters
+
+
+@admin.register(Provider)
+class ProviderAdmin(admin.ModelAdmin):
+    """Providers; a key goes in and never comes out."""
+
+    form = ProviderForm
+    list_display = ["name", "wire_format", "base_url", "key", "models_count", "enabled"]
+    list_filter = ["enabled", "adapter"]
+    search_fields = ["name", "slug", "base_url"]
+    prepopulated_fields = {"slug": ["name"]}
+    readonly_fields = ["present_key"]
+
+    @method_decorator(sensitive_post_parameters("api_key"))
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return super().changeform_view(request, *args, **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Provider | None = None) -> Any:
+        may_edit = self.has_change_permission(request, obj) if obj else True
+        return [
+            (None, {"fields": ["name", "slug", "adapter", "base_url", "allow_private_hosts", "enabled"]}),
+            (gettext_lazy("Key"), {"fields": key_fields(obj, may_edit)}),
+            (
+                gettext_lazy("Deadlines and attempts"),
+                {"fields": [("connect_timeout_s", "read_timeout_s", "total_timeout_s"), "max_attempts"]},
+            ),
+        ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Provider]:
+        rows: QuerySet[Provider] = super().get_queryset(request)
+        return rows.annotate(models_count=Count("models"))
+
+    def save_model(self, request: HttpRequest, obj: Provider, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if problem := problem_with_key(obj):
+            messages.warning(request, problem)
+
+    @admin.display(description=gettext_lazy("wire format"), ordering="adapter")
+    def wire_format(self, obj: Provider) -> str:
+        adapter = adapters().get(obj.adapter)
+        return adapter.label if adapter else _("%s (not known to this site)") % obj.adapter
+
+    @admin.display(description=gettext_lazy("key"), empty_value="–")
+    def key(self, obj: Provider) -> str:
+        return key_state(obj)
+
+    @admin.display(description=gettext_lazy("models"), ordering="models_count")
+    def models_count(self, obj: Any) -> int:
+        count: int = obj.models_count
+        return count
+
+    @admin.display(description=gettext_lazy("present key"))
+    def present_key(self, obj: Provider) -> str:
+        if problem := problem_with_key(obj):
+            return problem
+        if obj.key_env:
+            return _("read from %(variable)s for %(host)s") % {"variable": obj.key_env, "host": obj.key_host}
+        return _("saved for %s") % obj.key_host if obj.encrypted_key else _("none")
+
+
+def key_fields(provider: Provider | None, may_edit: bool) -> list[str]:
+    if provider is None:
+        return ["api_key", "key_env"]
+    if not may_edit:
+        return ["present_key"]
+    fields = ["present_key", "api_key", "key_env"]
+    if provider.encrypted_key:
+        fields.insert(2, "remove_key")
+    if provider.key_env:
+        fields.append("send_to_new_host")
+    return fields
+
+
+def problem_with_key(provider: Provider) -> str:
+    """Why calls to `provider` will fail for its key, with what to do; empty if they won't."""
+    try:
+        key = read_key(provider)
+    except SecretUnavailable as error:
+        return str(error)
+    adapter = adapters().get(provider.adapter)
+    if not key and adapter and adapter.needs_key:
+        return _("%s has no key yet, and its wire format asks for one: enter it here.") % provider
+    return ""
+
+
+@admin.register(LanguageModel)
+class LanguageModelAdmin(admin.ModelAdmin):
+    """The models of the providers."""
+
+    list_display = ["name", "label", "provider", "context_window", "max_output_tokens", "prices", "enabled"]
+    list_filter = ["enabled", "provider"]
+    list_select_related = ["provider"]
+    search_fields = ["name", "label", "provider__name"]
+    fieldsets = [
+        (None, {"fields": ["provider", "name", "label", "enabled"]}),
+        (gettext_lazy("Size"), {"fields": [("context_window", "max_output_tokens")]}),
+        (
+            gettext_lazy("What it can do"),
+            {
+                "fields": [
+                    "supports_tools",
+                    "supports_tool_choice",
+                    "supports_streaming",
+                    "supports_temperature",
+                    "supports_thinking",
+                    "supports_images",
+                    "inline_think",
+                ],
+                "description": gettext_lazy("Only what is ticked is asked of the model."),
+            },
+        ),
+        (
+            gettext_lazy("Prices"),
+            {
+                "fields": ["input_price", "output_price", "cache_read_price", "cache_creation_price"],
+                "description": gettext_lazy("Cached tokens without a price of their own cost as much as input."),
+            },
+        ),
+    ]
+
+    @admin.display(description=gettext_lazy("input / output, $ per million"), empty_value="–")
+    def prices(self, obj: LanguageModel) -> str:
+        if obj.input_price is None or obj.output_price is None:
+            return ""
+        return f"{obj.input_price.normalize():f} / {obj.output_price.normalize():f}"

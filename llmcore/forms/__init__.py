@@ -1,0 +1,1 @@
+"""Forms of the stored configuration, one module per area of the admin."""

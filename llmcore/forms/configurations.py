@@ -1,0 +1,112 @@
+"""The form of a configuration, and of the places of its skills and snippets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from llmcore.forms.fields import PromptField, ToolListField, group_choices, tool_choices
+from llmcore.models import Configuration, LanguageModel
+from llmcore.tools.registry import all_tools
+
+# Behind every numbered place, so that a row without a number is the last.
+LAST = 32_000
+
+
+class ModelChoiceField(forms.ModelChoiceField):
+    """A model with its provider's name, since several may serve one of the same name."""
+
+    def label_from_instance(self, obj: LanguageModel) -> str:
+        label = f"{obj} ({obj.provider})"
+        return label if obj.enabled and obj.provider.enabled else _("%s, disabled") % label
+
+
+class ConfigurationForm(forms.ModelForm):
+    """A configuration as it is typed."""
+
+    system_prompt = PromptField(label=gettext_lazy("system prompt"), required=False)
+    tool_groups = forms.MultipleChoiceField(
+        label=gettext_lazy("tool groups"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=gettext_lazy("A run may use the tools of these groups only. None ticked: no tools."),
+    )
+    tools = ToolListField(
+        label=gettext_lazy("tools"),
+        all_label=gettext_lazy("all tools of the ticked groups"),
+        ticked_label=gettext_lazy("only the tools ticked below"),
+        help_text=gettext_lazy("What a run is offered unless it is started with a choice of its own."),
+    )
+
+    class Meta:
+        model = Configuration
+        fields = [
+            "slug",
+            "name",
+            "description",
+            "model",
+            "system_prompt",
+            "temperature",
+            "top_p",
+            "max_tokens",
+            "thinking",
+            "seed",
+            "stream",
+            "max_rounds",
+            "max_tool_result_bytes",
+            "skill_budget_bytes",
+            "min_skill_trust",
+            "tool_groups",
+            "tools",
+            "enabled",
+        ]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        known, row = all_tools(), self.instance
+        for name, choices in (
+            ("tool_groups", group_choices(known, row.tool_groups)),
+            ("tools", tool_choices(known, row.tools or ())),
+        ):
+            field = self.fields.get(name)
+            if isinstance(field, ToolListField):
+                field.offer(choices)
+            elif field is not None:
+                field.choices = choices  # type: ignore[attr-defined]
+
+    def clean_tool_groups(self) -> list[str]:
+        return list(self.cleaned_data["tool_groups"])
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        known, groups = all_tools(), data.get("tool_groups", [])
+        outside = [name for name in data.get("tools") or () if name in known and known[name].group not in groups]
+        if outside:
+            wanted = ", ".join(f"{name} ({known[name].group})" for name in outside)
+            self.add_error("tools", _("Tick the groups of these tools too, or untick the tools: %s.") % wanted)
+        return data
+
+
+class PlaceForm(forms.ModelForm):
+    """A skill's or snippet's place in a configuration."""
+
+    position = forms.IntegerField(
+        label=gettext_lazy("place"),
+        required=False,
+        min_value=0,
+        max_value=LAST,
+        widget=forms.NumberInput(attrs={"class": "vIntegerField"}),
+        help_text=gettext_lazy("The lowest number comes first; left blank, it is the last one."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk is None:
+            self.initial["position"] = None
+
+    def clean_position(self) -> int:
+        position: int | None = self.cleaned_data["position"]
+        return LAST if position is None else position
