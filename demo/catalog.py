@@ -64,10 +64,5 @@ PLACES: tuple[tuple[str, str, str], ...] = (
     ("Malmö", "SE", "en"),
 )
 CARRIERS = ("DHL", "DPD", "GLS", "Post AT")
-REFUND_REASONS = (
-    "Arrived damaged",
-    "Wrong grind size sent",
-    "Returned within 30 days",
-    "Parcel lost by the carrier",
-    "Goodwill",
-)
+WHOLE_REFUND_REASONS = ("Parcel lost by the carrier", "Returned within 30 days", "Arrived damaged")
+LINE_REFUND_REASONS = ("Returned within 30 days", "Arrived damaged", "Goodwill")

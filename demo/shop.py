@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from django.db import transaction
 
-from demo.catalog import CARRIERS, FIRST_NAMES, LAST_NAMES, PLACES, PRODUCTS, REFUND_REASONS
+from demo.catalog import CARRIERS, FIRST_NAMES, LAST_NAMES, LINE_REFUND_REASONS, PLACES, PRODUCTS, WHOLE_REFUND_REASONS
 from demo.models import Customer, Order, OrderLine, Payment, Product, Refund
 
 FIRST_DAY = date(2026, 10, 1)
@@ -114,8 +114,7 @@ def ordered_at(dice: Dice, index: int) -> datetime:
     following = -(-(day + 1) * ORDERS // DAYS)
     slot = 14 * 3600 // (following - first)
     seconds = 7 * 3600 + (index - first) * slot + dice.below(slot)
-    start = datetime(FIRST_DAY.year, FIRST_DAY.month, FIRST_DAY.day, tzinfo=UTC)
-    return start + timedelta(days=day, seconds=seconds)
+    return midnight(FIRST_DAY) + timedelta(days=day, seconds=seconds)
 
 
 def choose_lines(dice: Dice, products: Sequence[Product]) -> list[tuple[Product, int]]:
@@ -174,21 +173,27 @@ def create_payment(dice: Dice, order: Order) -> None:
         amount=order.total,
         captured_at=captured_at if state == Payment.State.CAPTURED else None,
     )
-    if order.status == Order.Status.DELIVERED and state == Payment.State.CAPTURED and dice.chance(7):
+    if order.status == Order.Status.DELIVERED and state == Payment.State.CAPTURED and dice.chance(10):
         create_refund(dice, payment)
 
 
 def create_refund(dice: Dice, payment: Payment) -> None:
-    captured = payment.captured_at or payment.order.created
-    last_moment = datetime(LAST_DAY.year, LAST_DAY.month, LAST_DAY.day, 17, tzinfo=UTC)
-    line = payment.order.lines.all()[0]
+    day = (payment.captured_at or payment.order.created).date() + timedelta(days=4 + dice.below(9))
+    reference, whole, seconds = dice.reference("ref_"), dice.chance(40), dice.below(9 * 3600)
+    reason = dice.pick(WHOLE_REFUND_REASONS if whole else LINE_REFUND_REASONS)
+    if day > LAST_DAY:
+        return
     Refund.objects.create(
-        reference=dice.reference("ref_"),
+        reference=reference,
         payment=payment,
-        amount=payment.amount if dice.chance(40) else line.unit_price,
-        reason=dice.pick(REFUND_REASONS),
-        created=min(captured + timedelta(days=4 + dice.below(12), seconds=dice.below(30_000)), last_moment),
+        amount=payment.amount if whole else payment.order.lines.all()[0].unit_price,
+        reason=reason,
+        created=midnight(day) + timedelta(hours=8, seconds=seconds),
     )
+
+
+def midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
 def create_double_charge(order: Order) -> None:
