@@ -56,3 +56,8 @@ def secret_values() -> list[str]:
     return [
         value for name, value in os.environ.items() if any(word in name.upper() for word in words) and len(value) >= 8
     ]
+
+
+def environment_with(**changes: str) -> dict[str, str]:
+    """The environment for a child process: this one's, with `changes`."""
+    return {**os.environ, **changes}

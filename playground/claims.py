@@ -26,6 +26,7 @@ class Claim:
 
     run_id: int
     attempt: int
+    claimed_at: datetime
 
     @property
     def row(self) -> QuerySet[Run]:
@@ -53,7 +54,7 @@ def claim_run(*, run_id: int, worker: str, now: datetime) -> Claim | None:
         queue_ms=(run.queue_ms or 0.0) + waited_ms,
         revision=F("revision") + 1,
     )
-    return Claim(run_id=run_id, attempt=run.attempt + 1)
+    return Claim(run_id=run_id, attempt=run.attempt + 1, claimed_at=now)
 
 
 def end_columns(*, reason: EndReason, detail: str, now: datetime) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from llmcore.trace import RunStep, StepKind
 from llmcore.usage import Usage, add_up
 from playground.models import Run
 
-Interval = tuple[float, float]
 SUMMED = (
     "input_tokens",
     "output_tokens",
@@ -29,14 +28,11 @@ class Figures:
         self.cost: Decimal | None = None
         self.context_peak: int | None = None
         self.model_ms = 0.0
+        self.tool_ms = 0.0
         self._usage = Usage()
         self._calls: set[str] = set()
         self._failed_calls: set[str] = set()
         self._estimate: int | None = None
-        self._started_ms: dict[str, float] = {}
-        self._earlier_tool_ms = 0.0
-        # Of the present round: only there can tools overlap.
-        self._tool_intervals: list[Interval] = []
         for step in steps:
             self.add(step)
 
@@ -45,14 +41,11 @@ class Figures:
             case StepKind.REQUEST:
                 self.rounds = max(self.rounds, step.round)
                 self._estimate = step.data.get("input_tokens_estimate")
-                self._earlier_tool_ms = self.tool_ms
-                self._tool_intervals = []
             case StepKind.RESPONSE:
                 self.model_ms += step.duration_ms
                 self._add_response(step)
             case StepKind.TOOL_CALL:
                 self._calls.add(step.data["call_id"])
-                self._started_ms[step.data["call_id"]] = step.started_ms
             case StepKind.TOOL_RESULT:
                 self._add_result(step)
 
@@ -72,12 +65,8 @@ class Figures:
             self._failed_calls.add(call_id)
         else:
             self._failed_calls.discard(call_id)
-        end = step.started_ms + step.duration_ms
-        self._tool_intervals.append((self._started_ms.pop(call_id, step.started_ms), end))
-
-    @property
-    def tool_ms(self) -> float:
-        return self._earlier_tool_ms + covered(self._tool_intervals)
+        # Without what an earlier call covers: tools that ran at the same time count once.
+        self.tool_ms += step.data.get("wall_ms", step.duration_ms)
 
     def columns(self) -> dict[str, Any]:
         """The columns of `Run` but the times of the whole."""
@@ -89,15 +78,6 @@ class Figures:
             "context_peak": self.context_peak,
             **{name: getattr(self._usage, name) for name in SUMMED},
         }
-
-
-def covered(intervals: Iterable[Interval]) -> float:
-    """The time that at least one of `intervals` covers: what overlaps counts once."""
-    total, reached = 0.0, float("-inf")
-    for start, end in sorted(intervals):
-        total += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return total
 
 
 def times(*, wall_ms: float, queue_ms: float, model_ms: float, tool_ms: float) -> dict[str, float]:

@@ -7,15 +7,14 @@ import queue
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from llmcore.runs.loop import LoopEnd
-
 from llmcore.messages import JSON, Delta, ModelResponse
 from llmcore.providers.base import ModelCall
-from llmcore.trace import RunStep, WireExchange
+from llmcore.runs.loop import LoopEnd
+from llmcore.trace import RunStep, StepKind, WireExchange
 
 # A watcher needs the end of a long answer, not all of it four times a second.
 PARTIAL_CHARS = 50_000
@@ -64,42 +63,76 @@ class Ended:
 Item = Recorded | Exchanged | Metered | Barrier | Ended
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartialText:
+    """What is being streamed right now, or the end of it."""
+
+    round: int
+    text: str
+    thinking: str
+    tool_call: str
+
+
 class PartialAnswer:
-    """What is being streamed right now: its newest characters."""
+    """Collects the pieces of an answer that is being streamed; written by the loop, read by the task."""
 
-    round: int = 0
-    pieces: dict[str, list[str]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._round = 0
+        self._pieces: dict[str, list[str]] = {}
+        self._changed = False
 
-    def add(self, delta: Delta) -> None:
-        self.pieces.setdefault(delta.kind, []).append(delta.text)
+    def add(self, round: int, delta: Delta) -> None:
+        with self._lock:
+            if self._round != round:
+                self._round, self._pieces = round, {}
+            self._pieces.setdefault(delta.kind, []).append(delta.text)
+            self._changed = True
 
-    def text(self, kind: str) -> str:
-        text = "".join(self.pieces.get(kind, ()))[-PARTIAL_CHARS:]
-        self.pieces[kind] = [text]
+    def clear(self) -> None:
+        """The answer is there: what was shown of it is out of date."""
+        with self._lock:
+            self._pieces, self._changed = {}, False
+
+    def take(self) -> PartialText | None:
+        """All of it as it stands, or `None` where nothing has come since the last time."""
+        with self._lock:
+            if not self._changed:
+                return None
+            self._changed = False
+            return PartialText(
+                round=self._round,
+                text=self._joined("text"),
+                thinking=self._joined("thinking"),
+                tool_call=self._joined("tool_call"),
+            )
+
+    def _joined(self, kind: str) -> str:
+        text = "".join(self._pieces.get(kind, ()))[-PARTIAL_CHARS:]
+        self._pieces[kind] = [text]
         return text
 
 
 class LoopThread:
-    """The loop's side of a driven run: a trace's listener and a client's meter at once.
+    """The loop's side of a driven run: a trace's listener and a client's meter at once."""
 
-    `work` gets this object; it runs as the only coroutine of the thread's event loop. `cancel_event` is set by
-    `cancel()` from any thread.
-    """
-
-    def __init__(self, work: Callable[[LoopThread], Coroutine[Any, Any, LoopEnd]], *, name: str) -> None:
+    def __init__(self, *, name: str) -> None:
         self.cancel_event = asyncio.Event()
-        self._work = work
+        self.partial = PartialAnswer()
+        # Set while no loop runs.
+        self.ended = threading.Event()
+        self.ended.set()
+        self._name = name
         self._items: queue.SimpleQueue[Item] = queue.SimpleQueue()
-        self._loop = asyncio.new_event_loop()
-        self._lock = threading.Lock()
-        self._partial = PartialAnswer()
-        self._partial_changed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
+    def start(self, work: Callable[[], Coroutine[Any, Any, LoopEnd]]) -> None:
+        """Run `work` on the event loop; the item `Ended` says how it ended."""
+        self._loop = asyncio.new_event_loop()
+        self.ended.clear()
+        # A daemon: where a run had to be abandoned, its loop must not keep the process.
+        threading.Thread(target=self._run, args=(self._loop, work), name=self._name, daemon=True).start()
 
     def cancel(self) -> None:
         """Ask the loop to end: it closes its stream and says how far it came."""
@@ -108,11 +141,6 @@ class LoopThread:
     def abort(self) -> None:
         """Make the loop end wherever it waits, barriers included; what it would still record is of no use."""
         self._call(lambda: self._task.cancel() if self._task else None)
-
-    def _call(self, function: Callable[[], object]) -> None:
-        # A loop that has ended meanwhile is closed: nothing to tell it then.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(function)
 
     def take(self, timeout_s: float) -> list[Item]:
         """What is waiting, in order; waits up to `timeout_s` for the first item."""
@@ -123,37 +151,32 @@ class LoopThread:
                 items.append(self._items.get_nowait())
         return items
 
-    def take_partial(self) -> tuple[int, str, str, str] | None:
-        """Round, text, thinking and tool call text being streamed, if there is news since the last time."""
-        with self._lock:
-            if not self._partial_changed:
-                return None
-            self._partial_changed = False
-            partial = self._partial
-            return partial.round, partial.text("text"), partial.text("thinking"), partial.text("tool_call")
+    def _run(self, loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, LoopEnd]]) -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(self._report(work))
 
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._report())
-
-    async def _report(self) -> None:
-        # Reported from inside: the event loop closes only when a tool that can't be killed has come to its end.
+    async def _report(self, work: Callable[[], Coroutine[Any, Any, LoopEnd]]) -> None:
         self._task = asyncio.current_task()
         try:
-            ended = Ended(end=await self._work(self))
+            ended = Ended(end=await work())
         except BaseException as error:
             ended = Ended(error=error)
         self._items.put(ended)
+        self.ended.set()
+
+    def _call(self, function: Callable[[], object]) -> None:
+        # A loop that has ended meanwhile is closed: nothing to tell it then.
+        with suppress(RuntimeError):
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(function)
 
     def step(self, step: RunStep, contents: Mapping[str, JSON]) -> None:
+        if step.kind is StepKind.RESPONSE:
+            self.partial.clear()
         self._items.put(Recorded(step=step, contents=contents))
 
     def delta(self, round: int, delta: Delta) -> None:
-        with self._lock:
-            if self._partial.round != round:
-                self._partial = PartialAnswer(round=round)
-            self._partial.add(delta)
-            self._partial_changed = True
+        self.partial.add(round, delta)
 
     def exchange(self, sequence: int, exchange: WireExchange) -> None:
         self._items.put(Exchanged(sequence=sequence, exchange=exchange))

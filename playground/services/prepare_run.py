@@ -7,19 +7,19 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from llmcore.metering.client import prepare
 
 from llmcore import store
 from llmcore.configuration import Configuration, Limits, Parameters
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message
 from llmcore.prompts.assembly import Augmentation, PromptAssembly, assemble
-from llmcore.providers.base import ModelCall, WireRequest
+from llmcore.providers.base import ModelCall, Transcript, WireRequest
+from llmcore.providers.registry import adapter_for
 from llmcore.runs.state import RunState
 from llmcore.tools.base import Tool
 from llmcore.tools.gate import Gate, decide_gate
 from llmcore.tools.registry import all_tools
-from playground.services.start_run import RunRequest, rounds_allowed
+from playground.services.start_run import RunRequest, cleaned, rounds_allowed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +55,7 @@ def prepare_run(*, request: RunRequest, user: User | None) -> PreparedRun:
 
     A dry run needs no key: where it can't be read, a placeholder stands for it (masked like the key itself).
     """
+    request = cleaned(request)
     configuration = as_requested(
         store.load_configuration(request.configuration, read_keys=not request.dry_run), request
     )
@@ -82,7 +83,8 @@ def prepare_run(*, request: RunRequest, user: User | None) -> PreparedRun:
         parameters=state.parameters,
         tools=tuple(tool.spec for tool in gate.offered),
     )
-    wire = prepare(call, state.messages)
+    adapter = adapter_for(call.provider.adapter)
+    wire = adapter.frame(call, Transcript(adapter, call, state.messages).encoded())
     refuse_oversized(wire)
     return PreparedRun(configuration=configuration, assembly=assembly, gate=gate, state=state, call=call, wire=wire)
 
@@ -124,8 +126,8 @@ def gate_for(
 def refuse_oversized(wire: WireRequest) -> None:
     if len(wire.body) > settings.LLM_MAX_REQUEST_BYTES:
         raise ConfigurationError(
-            f"The first request would have {len(wire.body):,} bytes; this site allows {settings.LLM_MAX_REQUEST_BYTES:,}. "
-            "Shorten the prompt, or attach fewer skills and snippets."
+            f"The first request would have {len(wire.body):,} bytes; this site allows "
+            f"{settings.LLM_MAX_REQUEST_BYTES:,}. Shorten the prompt, or attach fewer skills and snippets."
         )
 
 

@@ -15,6 +15,7 @@ from django.utils.text import Truncator
 
 from llmcore import store
 from llmcore.configuration import ThinkingEffort
+from llmcore.redaction import Redactor, storable
 from playground.models import Run
 from playground.queue import hand_over, patience
 
@@ -80,6 +81,7 @@ def start_run(*, request: RunRequest, by: User, parent: Run | None = None) -> Ru
 def write_run(*, request: RunRequest, by: User | None, parent: Run | None = None) -> Run:
     """The row of a run that waits for its driver; handing it over is the caller's part."""
     configuration = store.load_configuration(request.configuration, read_keys=False)
+    request = cleaned(request)
     now = timezone.now()
     return Run.objects.create(
         user=by,
@@ -96,6 +98,12 @@ def write_run(*, request: RunRequest, by: User | None, parent: Run | None = None
         queued_at=now,
         lease_until=now + patience(queued_at=now, now=now),
     )
+
+
+def cleaned(request: RunRequest) -> RunRequest:
+    """The request without this site's secrets, which nobody means to send to a model, and as a database takes it."""
+    data = Redactor(store.secret_values()).deep(request.to_json())
+    return RunRequest.from_json(storable(data))
 
 
 def title_of(request: RunRequest) -> str:

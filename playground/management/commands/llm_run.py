@@ -1,0 +1,114 @@
+"""Runs a configuration from the command line, with the services and the driver that the pages use."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from argparse import ArgumentParser
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError
+
+from llmcore.errors import ConfigurationError
+from llmcore.runs.outcome import EXIT_CODE_OF, EndReason
+from playground.printing import RunPrinter
+from playground.services.drive_run import drive_run
+from playground.services.export_run import export_run
+from playground.services.start_run import RunRequest, write_run
+
+
+class Command(BaseCommand):
+    """Start a run, print its rounds as they happen, and exit with a status that tells how it ended."""
+
+    help = (
+        "Runs a configuration here, without a worker. Exit status: 0 completed or dry run, "
+        + ", ".join(f"{code} {reason.value}" for reason, code in EXIT_CODE_OF.items() if code)
+        + "."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("configuration", help="slug of the configuration")
+        parser.add_argument("--prompt", required=True, help="what the user says; - reads it from standard input")
+        parser.add_argument("--skill", action="append", default=[], help="slug of a skill to force; repeatable")
+        parser.add_argument("--snippet", action="append", default=[], help="slug of a snippet to force; repeatable")
+        parser.add_argument("--tools", help="names of the tools to offer, with commas, or none; default: as configured")
+        parser.add_argument("--system", help="replaces the configuration's system prompt; may be empty")
+        parser.add_argument("--max-rounds", type=int, help="at most so many model calls")
+        parser.add_argument("--dry-run", action="store_true", help="show the first request and send nothing")
+        parser.add_argument("--raw", action="store_true", help="keep the raw requests and responses")
+        parser.add_argument("--json", action="store_true", help="print the whole run as JSON, and nothing else")
+        parser.add_argument(
+            "--user", help="act as this user; default: as nobody, with the tools that need no permission"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        request = request_of(options)
+        user = user_of(options["user"])
+        try:
+            run = write_run(request=request, by=user)
+        except ConfigurationError as error:
+            raise CommandError(str(error)) from error
+        printer = None if options["json"] else RunPrinter(self.stdout, self.style)
+        if printer:
+            printer.started(run)
+        cancelling = cancel_on_signals()
+        driven = drive_run(
+            run_id=run.pk,
+            worker=f"llm_run:{os.getpid()}",
+            cancelling=cancelling,
+            watch=printer.item if printer else None,
+        )
+        if not driven:
+            raise CommandError(f"Run {run.pk} was taken by a worker before it could be driven here.")
+        run.refresh_from_db()
+        if printer:
+            printer.ended(run)
+        else:
+            json.dump(export_run(run=run, raw=True), self.stdout, ensure_ascii=False, indent=1)
+            self.stdout.write("")
+        # A run that was taken over by others has no end yet, as far as this command can tell.
+        sys.exit(EXIT_CODE_OF[EndReason(run.reason or EndReason.INTERRUPTED)])
+
+
+def request_of(options: dict[str, Any]) -> RunRequest:
+    tools: tuple[str, ...] | None = None
+    if options["tools"] is not None:
+        names = [name.strip() for name in options["tools"].split(",")]
+        tools = () if names == ["none"] else tuple(name for name in names if name)
+    return RunRequest(
+        configuration=options["configuration"],
+        prompt=sys.stdin.read() if options["prompt"] == "-" else options["prompt"],
+        skills=tuple(options["skill"]),
+        snippets=tuple(options["snippet"]),
+        system_override=options["system"],
+        tools=tools,
+        max_rounds=options["max_rounds"],
+        dry_run=options["dry_run"],
+        capture_raw=options["raw"],
+    )
+
+
+def user_of(name: str | None) -> User | None:
+    if name is None:
+        return None
+    user = User.objects.filter(username=name, is_active=True).first()
+    if user is None:
+        raise CommandError(f"There is no active user “{name}”.")
+    return user
+
+
+def cancel_on_signals() -> threading.Event:
+    """Set by Ctrl-C or SIGTERM, once; a second one ends this process at once."""
+    cancelling = threading.Event()
+
+    def cancel(number: int, *_: Any) -> None:
+        cancelling.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, cancel)
+    return cancelling

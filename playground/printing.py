@@ -1,0 +1,105 @@
+"""Prints a run to a terminal as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import OutputWrapper
+from django.core.management.color import Style
+
+from llmcore.messages import JSON, Message
+from llmcore.runs.outcome import RunStatus
+from llmcore.trace import RunStep, StepKind
+from playground.loop_thread import Item, Recorded
+from playground.models import Run
+from playground.numbers import data_size, duration, money, plural, tokens
+
+GOOD = (RunStatus.COMPLETED, RunStatus.DRY_RUN)
+
+
+class RunPrinter:
+    """Turns the items of a driven run into lines. What models and tools say is printed without control characters."""
+
+    def __init__(self, out: OutputWrapper, style: Style) -> None:
+        self._out = out
+        self._style = style
+
+    def started(self, run: Run) -> None:
+        self._line(self._style.MIGRATE_HEADING(f"Run {run.pk}: {run.configuration_name}, {run.model_name}"))
+
+    def item(self, item: Item) -> None:
+        if isinstance(item, Recorded):
+            self._step(item.step, item.contents)
+
+    def ended(self, run: Run) -> None:
+        status = run.get_status_display() if run.status == run.reason else f"{run.get_status_display()}: {run.reason}"
+        style = self._style.SUCCESS if run.status in GOOD else self._style.ERROR
+        figures = [plural(run.rounds, "round"), plural(run.tool_calls, "tool call"), duration(run.wall_ms)]
+        figures += [used(run.input_tokens, run.output_tokens), money(run.cost)]
+        if run.answer:
+            self._line("")
+            self._line(printable(run.answer))
+        self._line("")
+        self._line(f"{style(status)}  {' · '.join(filter(None, figures))}")
+        if run.detail:
+            self._line(printable(run.detail))
+        if run.error and run.error.get("advice"):
+            self._line(printable(run.error["advice"]))
+        for finding in run.findings:
+            self._line(self._style.WARNING(f"{finding['severity']}: ") + printable(finding["title"]))
+
+    def _step(self, step: RunStep, contents: Mapping[str, JSON]) -> None:
+        data: Mapping[str, Any] = step.data
+        match step.kind:
+            case StepKind.REQUEST:
+                self._line(self._style.MIGRATE_LABEL(f"Round {step.round}") + f"  {request_facts(data)}")
+            case StepKind.ASSEMBLED:
+                self._line(f"{data['method']} {data['url']}  {request_facts(data)}")
+                self._line(f"SHA-256 {data['body_sha256']}")
+                self._line(printable(contents.get(data["body"], "")))
+            case StepKind.RESPONSE:
+                self._response(step, contents.get(data["message"]))
+            case StepKind.TOOL_CALL:
+                self._line(f"  → {data['name']} {printable(data['preview'])}")
+            case StepKind.TOOL_RESULT:
+                mark = self._style.ERROR("✗") if data["is_error"] else self._style.SUCCESS("✓")
+                self._line(f"  {mark} {data['name']} {duration(step.duration_ms)}  {printable(data['preview'])}")
+            case StepKind.RETRY:
+                said = printable(str(data["error"]["message"]))
+                failed = f"  attempt {data['attempt']} failed, again in {data['wait_s']:.1f} s: "
+                self._line(self._style.WARNING(failed) + said)
+            case StepKind.ERROR:
+                self._line(self._style.ERROR("  error: ") + printable(data["message"]))
+
+    def _response(self, step: RunStep, message: JSON) -> None:
+        usage = step.data["usage"] or {}
+        tokens_used = used(usage.get("input_tokens"), usage.get("output_tokens"))
+        facts = (duration(step.duration_ms), tokens_used, step.data["finish_reason"])
+        self._line(f"  ← {' · '.join(filter(None, facts))}")
+        if step.data["error"]:
+            self._line(self._style.ERROR("  error: ") + printable(step.data["error"]["message"]))
+        if message and step.data["calls"]:
+            # The last answer is printed whole at the end.
+            said = Message.from_json(message)
+            for line in printable(said.text).splitlines():
+                self._line(f"    {line}")
+
+    def _line(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()
+
+
+def request_facts(data: Mapping[str, Any]) -> str:
+    tools = plural(len(data["tool_names"]), "tool") if data["tool_names"] else "no tools"
+    return f"{plural(data['messages'], 'message')} · {tools} · {data_size(data['body_bytes'])}"
+
+
+def used(sent: int | None, received: int | None) -> str:
+    """The tokens of a call or run, empty where nothing is known."""
+    return "" if sent is None and received is None else f"{tokens(sent) or '?'} + {tokens(received) or '?'} tokens"
+
+
+def printable(text: str) -> str:
+    """`text` without what a terminal would obey: escape sequences could hide or fake what is shown."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)

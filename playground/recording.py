@@ -1,0 +1,214 @@
+"""Writes what a driven run records: in order, one transaction per batch, and only while the claim holds."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from llmcore.messages import JSON
+from llmcore.metering.client import Meter
+from llmcore.redaction import Redactor, storable
+from llmcore.runs.outcome import EndReason
+from llmcore.trace import RunStep, StepKind, WireExchange
+from playground import models
+from playground.claims import Claim, ClaimLost, end_columns, lease_end, queue_columns
+from playground.figures import Figures, milliseconds, times
+from playground.loop_thread import Barrier, Exchanged, Item, Metered, PartialText, Recorded
+from playground.rows import content_row, exchange_row, step_row
+
+logger = logging.getLogger(__name__)
+
+# A database that is away for a moment (a restart, a lock) is waited for as long as the lease lasts.
+RETRY_S = 0.25
+
+
+class RunRecording:
+    """The rows of one run while a worker drives it; to be used on one thread."""
+
+    def __init__(self, *, run: models.Run, claim: Claim, redactor: Redactor, meter: Meter) -> None:
+        self._run = run
+        self._claim = claim
+        self._redactor = redactor
+        self._meter = meter
+        self._figures = Figures()
+        self._claimed = time.monotonic()
+        self._renewed = self._claimed
+
+    @property
+    def segment_ms(self) -> float:
+        """Since the claim."""
+        return (time.monotonic() - self._claimed) * 1000
+
+    @property
+    def offset_ms(self) -> float:
+        """The age of the run: since the first claim, by the database's times between segments."""
+        started_at = self._run.started_at or self._claim.claimed_at
+        return milliseconds(self._claim.claimed_at - started_at) + self.segment_ms
+
+    def go_on(self, steps: Iterable[RunStep]) -> None:
+        """Count on from the `steps` of earlier segments."""
+        self._figures = Figures(steps)
+
+    def write(self, items: Sequence[Item], partial: PartialText | None = None) -> None:
+        """Store `items` and let those pass who wait for it. ClaimLost: nothing was written and nothing will be."""
+        if not items and partial is None:
+            return
+        for item in items:
+            if isinstance(item, Recorded):
+                self._figures.add(item.step)
+        steps = [item for item in items if isinstance(item, Recorded)]
+        columns = {"last_sequence": steps[-1].step.sequence, **self._used()} if steps else {}
+        self._store(columns, lambda: self._write_rows(items, steps, partial))
+        for item in items:
+            if isinstance(item, Barrier):
+                item.passed()
+
+    def plan(self, plan: Mapping[str, JSON], contents: Mapping[str, JSON], *, max_rounds: int) -> None:
+        """Store what was made of the request, before anything is sent."""
+        columns = {"plan": self._clean(plan), "max_rounds": max_rounds}
+        self._store(columns, lambda: self._write_contents(contents))
+
+    def renew(self) -> None:
+        """Keep the lease; ClaimLost if it is gone. Does nothing while the lease is fresh."""
+        if time.monotonic() - self._renewed > settings.LLM_LEASE_S / 3:
+            self._store({}, lambda: None, revise=False)
+
+    def cancel_requested(self) -> bool:
+        """Whether a person asked for the end; ClaimLost if the claim no longer holds."""
+        found = self._retried(lambda: list(self._claim.row.values_list("cancel_requested_at", flat=True)))
+        if not found:
+            raise ClaimLost
+        return found[0] is not None
+
+    def end(
+        self, *, reason: EndReason, detail: str, answer: str, error: JSON, findings: JSON, now: datetime | None = None
+    ) -> None:
+        """The last write: the claim is released with it."""
+        columns = {
+            **self._used(),
+            **end_columns(reason=reason, detail=self._text(detail), now=now or timezone.now()),
+            "answer": self._text(answer),
+            "error": self._clean(error),
+            "findings": self._clean(findings),
+        }
+        self._store(columns, self._delete_partial, renewing=False)
+
+    def give_back(self) -> None:
+        """Put the run back into the queue, for any worker to go on with it at once."""
+        now = timezone.now()
+        columns = {**self._used(), **queue_columns(since=now, now=now), "lease_until": now}
+        self._store(columns, self._delete_partial, renewing=False)
+
+    def _used(self) -> dict[str, Any]:
+        waited = milliseconds(self._claim.claimed_at - self._run.created_at)
+        return {
+            **self._figures.columns(),
+            **times(
+                wall_ms=waited + self.segment_ms,
+                queue_ms=self._run.queue_ms or 0.0,
+                model_ms=self._figures.model_ms,
+                tool_ms=self._figures.tool_ms,
+            ),
+        }
+
+    def _store(
+        self, columns: dict[str, Any], write_rows: Callable[[], None], *, renewing: bool = True, revise: bool = True
+    ) -> None:
+        def store() -> None:
+            changed = dict(columns)
+            if renewing:
+                changed["lease_until"] = lease_end(timezone.now())
+            if revise:
+                changed["revision"] = F("revision") + 1
+            with transaction.atomic():
+                # First, so that the row is locked: who takes the run over waits, or we find it taken.
+                if not self._claim.row.update(**changed):
+                    raise ClaimLost
+                write_rows()
+
+        self._retried(store)
+        self._renewed = time.monotonic()
+
+    def _retried(self, access: Callable[[], Any]) -> Any:
+        while True:
+            try:
+                return access()
+            except (OperationalError, InterfaceError) as error:
+                if time.monotonic() - self._renewed > settings.LLM_LEASE_S:
+                    raise ClaimLost("the database was away for longer than the lease") from error
+                logger.warning("run %s: the database is away, trying again: %s", self._claim.run_id, error)
+                connection.close()
+                time.sleep(RETRY_S)
+
+    def _write_rows(self, items: Sequence[Item], steps: Sequence[Recorded], partial: PartialText | None) -> None:
+        run_id = self._claim.run_id
+        for recorded in steps:
+            self._write_contents(recorded.contents)
+        # What a lost connection left unclear is written again; nobody else writes, so equal keys are equal rows.
+        models.RunStep.objects.bulk_create(
+            [step_row(run_id, item.step, self._clean(item.step.data)) for item in steps], ignore_conflicts=True
+        )
+        models.WireExchangeRecord.objects.bulk_create(
+            [
+                exchange_row(run_id, item.sequence, self._masked(item.exchange))
+                for item in items
+                if isinstance(item, Exchanged)
+            ],
+            ignore_conflicts=True,
+        )
+        for item in items:
+            if isinstance(item, Metered):
+                self._meter.record(item.call, item.response, item.cost)
+        if any(item.step.kind is StepKind.RESPONSE for item in steps):
+            self._delete_partial()
+        if partial is not None:
+            self._write_partial(partial)
+
+    def _write_contents(self, contents: Mapping[str, JSON]) -> None:
+        models.RunContent.objects.bulk_create(
+            [content_row(self._claim.run_id, digest, self._clean(value)) for digest, value in contents.items()],
+            ignore_conflicts=True,
+        )
+
+    def _write_partial(self, partial: PartialText) -> None:
+        models.RunPartial.objects.update_or_create(
+            run_id=self._claim.run_id,
+            defaults={
+                "round": partial.round,
+                "text": self._text(partial.text),
+                "thinking": self._text(partial.thinking),
+                "tool_call": self._text(partial.tool_call),
+            },
+        )
+
+    def _delete_partial(self) -> None:
+        models.RunPartial.objects.filter(run_id=self._claim.run_id).delete()
+
+    def _clean(self, value: Any, *, patterns: bool = False) -> Any:
+        plain = dict(value) if isinstance(value, Mapping) else value
+        return storable(self._redactor.deep(plain, patterns=patterns))
+
+    def _text(self, text: str) -> str:
+        return str(storable(self._redactor.known(text)))
+
+    def _masked(self, exchange: WireExchange) -> WireExchange:
+        """Bodies keep their bytes but for known secrets; what stands around them is also searched for patterns."""
+        chunks = self._redactor.known_chunks([chunk for _, chunk in exchange.chunks])
+        return replace(
+            exchange,
+            url=self._redactor.patterns(exchange.url),
+            request_headers=self._clean(exchange.request_headers, patterns=True),
+            request_body=self._redactor.known_bytes(exchange.request_body),
+            response_headers=self._clean(exchange.response_headers, patterns=True),
+            chunks=tuple((ms, chunk) for (ms, _), chunk in zip(exchange.chunks, chunks, strict=True)),
+            error=exchange.error and self._redactor.patterns(exchange.error),
+        )

@@ -1,0 +1,75 @@
+"""Segments of a run: what a worker starts its loop from, at the beginning and after an interruption."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from llmcore import store
+from llmcore.configuration import Configuration
+from llmcore.errors import ConfigurationError
+from llmcore.messages import JSON
+from llmcore.runs.state import RunState, replay
+from llmcore.tools.base import Tool
+from llmcore.trace import RunStep
+from playground.models import Run
+from playground.rows import load_contents, load_steps
+from playground.services.prepare_run import PreparedRun, gate_for
+from playground.services.start_run import RunRequest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Segment:
+    """The part of a run between a claim and its end: its state, and what earlier segments recorded."""
+
+    configuration: Configuration
+    tools: Mapping[str, Tool]
+    state: RunState
+    steps: list[RunStep] = field(default_factory=list)
+    contents: Mapping[str, JSON] = field(default_factory=dict)
+
+
+def first_segment(prepared: PreparedRun) -> Segment:
+    return Segment(
+        configuration=prepared.configuration,
+        tools={tool.name: tool for tool in prepared.gate.offered},
+        state=prepared.state,
+        contents=prepared.contents(),
+    )
+
+
+def next_segment(run: Run) -> Segment:
+    """The segment of a run that goes on. ConfigurationError where it can't, because what it used has changed."""
+    request = RunRequest.from_json(run.request)
+    configuration = store.load_configuration(request.configuration, read_keys=not request.dry_run)
+    refuse_other_model(run, configuration)
+    steps, contents = load_steps(run.pk), load_contents(run.pk)
+    state = replay(initial_state(run, contents), steps, contents)
+    # Rights and switches may have changed since: a tool that is no longer allowed isn't there to be called.
+    gate = gate_for(configuration, requested=state.offered, assembly=None, user=run.user)
+    return Segment(
+        configuration=configuration,
+        tools={tool.name: tool for tool in gate.offered},
+        state=state,
+        steps=steps,
+        contents=contents,
+    )
+
+
+def initial_state(run: Run, contents: Mapping[str, JSON]) -> RunState:
+    """The state before round 1, as the plan of `run` keeps it."""
+    assert run.plan is not None
+    state = run.plan["state"]
+    return RunState.from_json({**state, "messages": [contents[digest] for digest in state["messages"]]})
+
+
+def refuse_other_model(run: Run, configuration: Configuration) -> None:
+    """A transcript is bound to the model that wrote it: another one refuses its signed thinking, or misreads it."""
+    assert run.plan is not None
+    used = run.plan["configuration"]
+    before = (used["provider"]["slug"], used["model"]["name"])
+    if before != (configuration.provider.slug, configuration.model.name):
+        raise ConfigurationError(
+            f"The run used the model “{before[1]}” of “{before[0]}”, its configuration now names another one. "
+            "Set it back, or start the run anew."
+        )

@@ -1,0 +1,228 @@
+"""Drives a run: claims it, lets the loop run beside it, writes down what happens, and ends it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from django.db import connections
+from django.utils import timezone
+
+from llmcore import store
+from llmcore.errors import LLMError, SecretUnavailable
+from llmcore.metering.client import ModelClient, open_http
+from llmcore.redaction import Redactor
+from llmcore.runs.loop import LoopEnd, ToolLoop
+from llmcore.runs.outcome import EndReason, Outcome
+from llmcore.tools.base import ToolContext
+from llmcore.trace import ErrorData, RunTrace, StepKind
+from playground.claims import Claim, ClaimLost, claim_run
+from playground.interruption import interruption_detail, running_calls, unsafe_calls
+from playground.loop_thread import Ended, Item, LoopThread
+from playground.models import Run
+from playground.recording import RunRecording
+from playground.rows import load_contents, load_steps
+from playground.run_findings import findings_of
+from playground.segments import Segment, first_segment, next_segment
+from playground.services.cancel_run import cancel_run, cancelled_by
+from playground.services.prepare_run import prepare_run
+from playground.services.start_run import RunRequest
+
+logger = logging.getLogger(__name__)
+
+# How often a driven run is looked at: for a cancel request, for text that is being streamed.
+LOOK_S = 0.2
+PARTIAL_S = 0.25
+# How long a loop that was told to end may take before it is left alone.
+GRACE_S = 5.0
+INTERNAL = "The run failed inside this site, not at the model."
+
+Watch = Callable[[Item], None]
+
+
+def drive_run(
+    *,
+    run_id: int,
+    worker: str,
+    stopping: threading.Event | None = None,
+    cancelling: threading.Event | None = None,
+    watch: Watch | None = None,
+    now: datetime | None = None,
+) -> bool:
+    """Drive the run to its end on this thread; False where it is not (or no longer) there to be claimed.
+
+    `stopping` says that this process is about to end, `cancelling` that whoever started it here wants it to end.
+    `watch` gets every item after it is stored.
+    """
+    claim = claim_run(run_id=run_id, worker=worker, now=now or timezone.now())
+    if claim is None:
+        return False
+    drive = Drive(claim, stopping or threading.Event(), cancelling or threading.Event(), watch or (lambda item: None))
+    try:
+        drive.drive()
+    except ClaimLost as lost:
+        logger.warning("run %s is no longer ours, nothing more is written for it: %s", run_id, lost)
+    return True
+
+
+class Drive:
+    """One worker's work on one run, from the claim to the end."""
+
+    def __init__(self, claim: Claim, stopping: threading.Event, cancelling: threading.Event, watch: Watch) -> None:
+        self._run = Run.objects.select_related("user").get(pk=claim.run_id)
+        self._redactor = Redactor(store.secret_values())
+        self._thread = LoopThread(name=f"run {claim.run_id}")
+        self._trace = RunTrace(self._thread)
+        meter = store.DatabaseMeter(
+            run_id=claim.run_id, user=self._run.user, configuration_id=self._run.configuration_id
+        )
+        self._recording = RunRecording(run=self._run, claim=claim, redactor=self._redactor, meter=meter)
+        self._stopping = stopping
+        self._cancelling = cancelling
+        self._watch = watch
+        self._cancelled = False
+        self._error: ErrorData | None = None
+
+    def drive(self) -> None:
+        try:
+            segment = self._begin()
+            self._thread.start(lambda: self._loop(segment))
+            ended = self._follow()
+        except ClaimLost:
+            self._thread.abort()
+            raise
+        except Exception as error:
+            self._thread.abort()
+            ended = Ended(error=error)
+        self._finish(ended)
+
+    def _begin(self) -> Segment:
+        if self._run.plan is None:
+            prepared = prepare_run(request=RunRequest.from_json(self._run.request), user=self._run.user)
+            self._recording.plan(prepared.plan(), prepared.contents(), max_rounds=prepared.state.limits.max_rounds)
+            segment = first_segment(prepared)
+        else:
+            segment = next_segment(self._run)
+        self._recording.go_on(segment.steps)
+        self._trace = RunTrace(
+            self._thread, offset_ms=self._recording.offset_ms, steps=segment.steps, contents=segment.contents
+        )
+        return segment
+
+    async def _loop(self, segment: Segment) -> LoopEnd:
+        async with open_http() as http:
+            loop = ToolLoop(
+                client=ModelClient(http=http, meter=self._thread),
+                provider=segment.configuration.provider,
+                model=segment.configuration.model,
+                tools=segment.tools,
+                context=ToolContext(user=self._run.user, run_id=self._run.pk),
+                trace=self._trace,
+                cancel=self._thread.cancel_event,
+                capture_raw=self._run.capture_raw,
+                redact=self._redactor.patterns,
+                after_tool=connections.close_all,
+            )
+            return loop.dry_run(segment.state) if self._run.dry_run else await loop.run(segment.state)
+
+    def _follow(self) -> Ended:
+        """Write what the loop records, until it has ended or was told to and doesn't."""
+        told_at: float | None = None
+        looked = streamed = 0.0
+        while True:
+            items = self._thread.take(LOOK_S / 2)
+            now = time.monotonic()
+            partial = None
+            if now - streamed >= PARTIAL_S and (partial := self._thread.partial.take()) is not None:
+                streamed = now
+            self._recording.write(items, partial)
+            for item in items:
+                self._watch(item)
+            if items and isinstance(items[-1], Ended):
+                return items[-1]
+            if now - looked >= LOOK_S:
+                looked = now
+                self._recording.renew()
+                if told_at is None and self._shall_end():
+                    told_at = now
+                    self._thread.cancel()
+            if told_at is not None and now - told_at > GRACE_S:
+                self._thread.abort()
+                return Ended()
+
+    def _shall_end(self) -> bool:
+        if self._cancelling.is_set() and not self._cancelled:
+            cancel_run(run=self._run, by=self._run.user, now=timezone.now())
+        self._cancelled = self._recording.cancel_requested()
+        return self._cancelled or self._stopping.is_set()
+
+    def _finish(self, ended: Ended) -> None:
+        if ended.error is not None:
+            self._end(self._failed(ended.error))
+            return
+        outcome = ended.end.outcome if ended.end else Outcome(reason=EndReason.CANCELLED)
+        if outcome.reason is not EndReason.CANCELLED:
+            self._end(outcome)
+        elif self._cancelled:
+            self._end(replace(outcome, detail=self._cancel_detail()))
+        elif unsafe_calls(self._trace.steps):
+            detail = interruption_detail("The worker was stopped.", self._trace.steps)
+            self._end(replace(outcome, reason=EndReason.INTERRUPTED, detail=detail))
+        else:
+            logger.info("run %s goes back into the queue: its worker is being stopped", self._run.pk)
+            self._recording.give_back()
+
+    def _end(self, outcome: Outcome) -> None:
+        steps, contents = self._trace.steps, self._trace.contents
+        if self._run.last_sequence and not steps:
+            # It couldn't go on: what earlier segments recorded was not read yet.
+            steps, contents = load_steps(self._run.pk), load_contents(self._run.pk)
+        self._recording.end(
+            reason=outcome.reason,
+            detail=outcome.detail,
+            answer=outcome.answer,
+            error=outcome.error.to_json() if outcome.error else self._error,
+            findings=findings_of(self._run, steps, contents, reason=outcome.reason),
+        )
+
+    def _cancel_detail(self) -> str:
+        self._run.refresh_from_db(fields=["cancelled_by"])
+        names = ", ".join(f"“{step.data['name']}”" for step in running_calls(self._trace.steps))
+        running = f" Still running then, with unknown effect: {names}." if names else ""
+        return cancelled_by(self._run.cancelled_by) + running
+
+    def _failed(self, error: BaseException) -> Outcome:
+        """Record what went wrong in the runtime itself, or before round 1."""
+        text = self._redactor.render_exception(error)
+        expected = isinstance(error, LLMError)
+        logger.log(logging.WARNING if expected else logging.ERROR, "run %s failed: %s", self._run.pk, text)
+        detail = self._redactor.patterns(str(error)) if expected else INTERNAL
+        self._error = ErrorData(
+            message=detail,
+            advice=advice_on(error),
+            kind="configuration" if expected else "internal_error",
+            traceback=None if expected else self._trace.keep(text),
+        )
+        if expected and self._run.plan is not None:
+            # It was to go on from an interruption: nothing is lost, and it can be tried again.
+            return Outcome(reason=EndReason.INTERRUPTED, detail=f"The run can't go on as it is. {detail}")
+        # A loop that was aborted a moment ago is still the trace's writer.
+        if self._thread.ended.wait(GRACE_S):
+            round = self._trace.steps[-1].round if self._trace.steps else 0
+            self._trace.record(StepKind.ERROR, round=round, data=self._error)
+            self._recording.write(self._thread.take(0))
+        return Outcome(reason=EndReason.INTERNAL_ERROR, detail=detail)
+
+
+def advice_on(error: BaseException) -> str:
+    match error:
+        case SecretUnavailable():
+            return "Open the provider and enter its key again, or set the environment variable that it names."
+        case LLMError():
+            return "Change what the message names and run it again: all that was entered is kept."
+        case _:
+            return "The traceback is in the trace and in the worker's log. Report it to whoever looks after this site."

@@ -1,0 +1,96 @@
+"""A whole run as JSON, and back: what is exported can be read in again without loss."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import models, transaction
+
+from llmcore import store
+from llmcore.messages import JSON
+from llmcore.models import Configuration
+from llmcore.redaction import Redactor
+from llmcore.trace import RunStep
+from playground.models import Run, WireExchangeRecord
+from playground.rows import content_row, load_contents, load_steps, step_row
+
+FORMAT = "llm-playground-run/1"
+# Rows of other tables have other numbers elsewhere; a claim means nothing there.
+LEFT_OUT = frozenset({"id", "user", "configuration", "parent", "cancelled_by", "worker", "lease_until", "revision"})
+RUN_FIELDS = [field for field in Run._meta.concrete_fields if field.name not in LEFT_OUT]
+EXCHANGE_FIELDS = [field for field in WireExchangeRecord._meta.concrete_fields if field.name not in ("id", "run")]
+
+
+def export_run(*, run: Run, raw: bool = False) -> dict[str, JSON]:
+    """Everything that is known about `run`; with `raw` the captured requests and responses too.
+
+    Whatever looks like a secret is masked: `redacted` names the contents that this changed, which their digests don't
+    fit any more.
+    """
+    contents = load_contents(run.pk)
+    redactor = Redactor(store.secret_values())
+    masked = {digest: redactor.deep(value, patterns=True) for digest, value in contents.items()}
+    data = {
+        "run": {field.name: to_json(field, run) for field in RUN_FIELDS},
+        "configuration": run.configuration.slug if run.configuration else None,
+        "steps": [step.to_json() for step in load_steps(run.pk)],
+    }
+    exported: dict[str, JSON] = {
+        "format": FORMAT,
+        **redactor.deep(data, patterns=True),
+        "contents": masked,
+        "redacted": sorted(digest for digest, value in contents.items() if masked[digest] != value),
+    }
+    if raw:
+        # Masked when it was captured; a pattern applied to a body would change its length.
+        exported["exchanges"] = [
+            {field.name: to_json(field, row) for field in EXCHANGE_FIELDS} for row in run.exchanges.all()
+        ]
+    return exported
+
+
+@transaction.atomic
+def import_run(*, data: Mapping[str, JSON], by: User | None) -> Run:
+    """A new run from what `export_run` gave; ValueError where it isn't such an export."""
+    if data.get("format") != FORMAT:
+        raise ValueError(f"this is no exported run: its format is {data.get('format')!r}, not {FORMAT!r}")
+    run = Run(
+        user=by,
+        configuration=Configuration.objects.filter(slug=data["configuration"]).first(),
+        **{field.name: from_json(field, data["run"][field.name]) for field in RUN_FIELDS},
+    )
+    run.save()
+    # The time of creation is set when a row is saved first.
+    Run.objects.filter(pk=run.pk).update(created_at=data["run"]["created_at"])
+    run.steps.bulk_create(step_row(run.pk, RunStep.from_json(step), step["data"]) for step in data["steps"])
+    run.contents.bulk_create(content_row(run.pk, digest, value) for digest, value in data["contents"].items())
+    run.exchanges.bulk_create(
+        WireExchangeRecord(run=run, **{field.name: from_json(field, row[field.name]) for field in EXCHANGE_FIELDS})
+        for row in data.get("exchanges", ())
+    )
+    run.refresh_from_db()
+    return run
+
+
+def to_json(field: models.Field[Any, Any], row: models.Model) -> JSON:
+    value: Any = getattr(row, field.attname)
+    match field:
+        case models.BinaryField():
+            return b64encode(value).decode()
+        case models.DateTimeField():
+            return None if value is None else value.isoformat()
+        case models.DecimalField():
+            return None if value is None else str(value)
+    return value
+
+
+def from_json(field: models.Field[Any, Any], value: JSON) -> Any:
+    match field:
+        case models.BinaryField():
+            return b64decode(value)
+        case models.JSONField():
+            return value
+    return field.to_python(value)

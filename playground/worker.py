@@ -1,0 +1,48 @@
+"""What a Celery worker does beside its tasks: a periodic job, and letting go of its runs when it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from typing import Any
+
+from celery.signals import worker_ready, worker_shutting_down
+from django.conf import settings
+from django.db import close_old_connections
+from django.utils import timezone
+
+from playground.services.sweep import sweep
+
+logger = logging.getLogger(__name__)
+
+# Set once, when this process is told to end: every run that it drives looks at it several times a second.
+stopping = threading.Event()
+
+
+def worker_name() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def start_sweeping(**_: Any) -> None:
+    threading.Thread(target=keep_sweeping, name="sweep", daemon=True).start()
+
+
+def stop_driving(**_: Any) -> None:
+    stopping.set()
+
+
+def keep_sweeping() -> None:
+    """Sweep until the worker stops: often enough that a lost run is noticed soon after its lease."""
+    interval_s = min(max(settings.LLM_LEASE_S / 4, 0.25), 5.0)
+    while not stopping.wait(interval_s):
+        close_old_connections()
+        try:
+            sweep(now=timezone.now())
+        except Exception:
+            logger.exception("sweeping failed, it is tried again in %g s", interval_s)
+
+
+worker_ready.connect(start_sweeping)
+worker_shutting_down.connect(stop_driving)
