@@ -86,8 +86,10 @@ class Progress:
     @property
     def answer(self) -> str:
         """The text that the model said last."""
-        last = self.messages[-1] if self.messages else None
-        return last.text if last is not None and last.role == "assistant" else ""
+        start = self._turn_start()
+        if start is None or (self.finish_reason is FinishReason.STOP and self.messages[-1].role != "assistant"):
+            return ""
+        return self.messages[start].text
 
     def pending_calls(self) -> list[ToolCall]:
         """The calls of the last turn that have no result yet."""

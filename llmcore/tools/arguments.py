@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError, best_match
+from jsonschema.exceptions import ValidationError
 
 from llmcore.messages import JSON
 from llmcore.providers.json_text import decode_json
@@ -45,8 +45,8 @@ def pointer_to(path: Iterable[str | int]) -> str:
 
 
 def _lines(error: ValidationError) -> list[str]:
-    # Of an "anyOf" only the closest alternative helps.
-    error = best_match([error]) or error
+    if inner := _closest_alternative(error):
+        return [line for each in inner for line in _lines(each)]
     where = pointer_to(error.absolute_path)
     if error.validator == "required":
         missing = [name for name in _names(error.validator_value) if name not in _names(error.instance)]
@@ -59,6 +59,18 @@ def _lines(error: ValidationError) -> list[str]:
     if len(message) > MAX_OBJECTION_CHARS:
         message = f"{message[:MAX_OBJECTION_CHARS]}…"
     return [f"{where or 'the arguments'}: {message}"]
+
+
+def _closest_alternative(error: ValidationError) -> list[ValidationError]:
+    """Of an "anyOf" the errors of the one alternative that was meant, if that can be told: null is no help to anyone,
+    and a value of another type was meant for another alternative."""
+    by_alternative: dict[Any, list[ValidationError]] = {}
+    for inner in error.context or ():
+        by_alternative.setdefault(inner.schema_path[0], []).append(inner)
+    candidates = [errors for errors in by_alternative.values() if errors[0].validator_value != "null"]
+    of_the_type = [errors for errors in candidates if errors[0].validator != "type" or errors[0].path]
+    chosen = of_the_type if len(of_the_type) == 1 else candidates
+    return chosen[0] if len(chosen) == 1 else []
 
 
 def _names(value: Any) -> list[str]:

@@ -109,7 +109,10 @@ def fields_of(record: Any) -> tuple[dict[str, Any], list[str]]:
     """The fields of a dataclass or TypedDict with their hints, and the names of the required ones."""
     hints = hints_of(record)
     if is_typeddict(record):
-        return hints, [name for name in hints if name in record.__required_keys__]
+        # Where annotations are texts, `__required_keys__` doesn't see NotRequired.
+        marked = {name: get_origin(hint) for name, hint in hints.items()}
+        needed = record.__required_keys__ - {name for name, mark in marked.items() if mark is NotRequired}
+        return hints, [name for name, mark in marked.items() if name in needed or mark is Required]
     given = [field for field in dataclasses.fields(record) if field.init]
     required = [f.name for f in given if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING]
     return {field.name: hints[field.name] for field in given}, required
