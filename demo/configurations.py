@@ -1,0 +1,156 @@
+"""What the demo brings into an empty site: models of the scripted server, and configurations that use them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+PROVIDER_SLUG = "demo"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DemoModel:
+    """A model of the demo provider: the scenario of the same name. `prices` are input, cached read and output."""
+
+    name: str
+    label: str
+    window: int = 32_768
+    prices: tuple[str, str, str] | None = ("0.25", "0.025", "2.00")
+    thinks: bool = True
+
+    def fields(self) -> dict[str, Any]:
+        names = ("input_price", "cache_read_price", "output_price")
+        prices = dict(zip(names, map(Decimal, self.prices), strict=True)) if self.prices else {}
+        return {
+            "label": self.label,
+            "context_window": self.window,
+            "max_output_tokens": 4096,
+            "supports_thinking": self.thinks,
+            **prices,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DemoConfiguration:
+    """A configuration; `prompt` names a file in `content/prompts`, `more` are fields of the row."""
+
+    slug: str
+    name: str
+    description: str
+    model: str
+    prompt: str
+    skills: tuple[str, ...] = ()
+    snippets: tuple[str, ...] = ()
+    tool_groups: tuple[str, ...] = ()
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+MODELS = (
+    DemoModel(name="demo-support", label="Demo: support", window=16_384),
+    DemoModel(name="demo-report", label="Demo: reports", prices=("1.25", "0.125", "10.00")),
+    DemoModel(name="demo-long", label="Demo: 40 rounds", window=131_072),
+    DemoModel(name="demo-stubborn", label="Demo: repeats itself"),
+    DemoModel(name="demo-truncated", label="Demo: thinks long"),
+    DemoModel(name="demo-overloaded", label="Demo: overloaded", thinks=False),
+    DemoModel(name="demo-broken", label="Demo: refused key", thinks=False),
+    # A model without prices shows what "unpriced" looks like.
+    DemoModel(name="demo-slow", label="Demo: slow", prices=None, thinks=False),
+    DemoModel(name="demo-filtered", label="Demo: filtered", thinks=False),
+    DemoModel(name="demo-empty", label="Demo: says nothing", thinks=False),
+)
+
+CONFIGURATIONS = (
+    DemoConfiguration(
+        slug="support-triage",
+        name="Support triage",
+        description="Finds out what happened in a support ticket and which rule applies. Works on order DJ-48213.",
+        model="demo-support",
+        prompt="support-triage",
+        skills=("order-lookup", "refund-policy"),
+        snippets=("house-tone", "triage-output"),
+        tool_groups=("orders", "customers", "policies"),
+        # The window is small, so the skills may take less of it.
+        more={"max_rounds": 8, "temperature": 0.2, "thinking": "medium", "skill_budget_bytes": 10_000},
+    ),
+    DemoConfiguration(
+        slug="shop-reports",
+        name="Shop reports",
+        description="The weekly sales report, from several questions to the shop's data.",
+        model="demo-report",
+        prompt="shop-reports",
+        snippets=("house-tone",),
+        tool_groups=("orders", "reports"),
+        more={
+            "max_rounds": 8,
+            "thinking": "low",
+            "tools": ["list_refunds", "sales_summary", "search_orders", "stock_levels"],
+        },
+    ),
+    DemoConfiguration(
+        slug="stock-audit",
+        name="Stock audit",
+        description="Goes through all articles one by one: a run of 40 rounds.",
+        model="demo-long",
+        prompt="stock-audit",
+        tool_groups=("reports",),
+        more={"max_rounds": 45},
+    ),
+    DemoConfiguration(
+        slug="endless-lookup",
+        name="Endless lookup",
+        description="A model that makes the same call again and again, until the rounds are used up.",
+        model="demo-stubborn",
+        prompt="plain-support",
+        tool_groups=("orders",),
+        more={"max_rounds": 6},
+    ),
+    DemoConfiguration(
+        slug="refund-notes",
+        name="Refund notes",
+        description="Writes a note on an order. Its answers may be 200 tokens long, which is not enough: try 1,000.",
+        model="demo-truncated",
+        prompt="refund-notes",
+        tool_groups=("orders",),
+        more={"max_tokens": 200},
+    ),
+    DemoConfiguration(
+        slug="rush-hour",
+        name="Rush hour",
+        description="A server that limits the rate: the first attempt is refused, the second one works.",
+        model="demo-overloaded",
+        prompt="plain-support",
+        skills=("order-lookup",),
+        tool_groups=("orders",),
+    ),
+    DemoConfiguration(
+        slug="expired-key",
+        name="Expired key",
+        description="A server that refuses the key.",
+        model="demo-broken",
+        prompt="plain-support",
+    ),
+    DemoConfiguration(
+        slug="slow-writer",
+        name="Slow writer",
+        description="Streams one text for 20 seconds: to watch it live, and to cancel it.",
+        model="demo-slow",
+        prompt="slow-writer",
+        snippets=("house-tone",),
+        more={"temperature": 0.9},
+    ),
+    DemoConfiguration(
+        slug="filtered-draft",
+        name="Filtered draft",
+        description="A content filter ends the answer in the middle of a sentence.",
+        model="demo-filtered",
+        prompt="slow-writer",
+    ),
+    DemoConfiguration(
+        slug="silent-model",
+        name="Silent model",
+        description="A model that answers with nothing.",
+        model="demo-empty",
+        prompt="plain-support",
+    ),
+)

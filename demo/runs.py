@@ -1,0 +1,68 @@
+"""The runs that a new installation begins with: really made, one for each way a run can go."""
+
+from __future__ import annotations
+
+from playground.services.start_run import RunRequest
+
+TICKET = """\
+Ticket 20931, from Amelia Braun <amelia.braun@example.com>, 29 November:
+
+> Hello, you charged me twice for my order DJ-48213 of last week, 64.90 each time. I ordered only once, and my bank \
+shows both. Please give me the second amount back. I will need a corrected invoice, too.
+
+May we refund this, and who has to sign it off?"""
+
+DOUBLE_CHARGE = RunRequest(
+    configuration="support-triage",
+    title="Double charge on order DJ-48213",
+    prompt=TICKET,
+    # The second one is too large for what the other skills leave of the budget.
+    skills=("invoice-corrections", "shipping-carriers"),
+    snippets=("no-promises",),
+    capture_raw=True,
+)
+
+# The list of runs shows the last one first.
+DEMO_RUNS: tuple[RunRequest, ...] = (
+    RunRequest(
+        configuration="expired-key",
+        title="Where is my order? (refused key)",
+        prompt="Dario Quast asks where his order DJ-48205 is.",
+        capture_raw=True,
+    ),
+    RunRequest(
+        configuration="rush-hour",
+        title="Where is order DJ-48205?",
+        prompt="Dario Quast asks where his order DJ-48205 is.",
+        capture_raw=True,
+    ),
+    RunRequest(
+        configuration="endless-lookup",
+        title="Orders of a.braun@example.com",
+        prompt="Which orders has a.braun@example.com placed?",
+    ),
+    RunRequest(
+        configuration="refund-notes",
+        title="Refund note for DJ-48213",
+        prompt="DJ-48213 was charged twice. Note on the order what is to be refunded.",
+    ),
+    RunRequest(
+        configuration="stock-audit",
+        title="Stock audit of all articles",
+        prompt="Audit the stock: all categories first, then article by article.",
+    ),
+    RunRequest(
+        configuration="shop-reports",
+        title="Weekly report, 23–29 November",
+        prompt="Write the weekly report for 23 to 29 November.",
+    ),
+    RunRequest(
+        configuration=DOUBLE_CHARGE.configuration,
+        title="Double charge, dry run",
+        prompt=DOUBLE_CHARGE.prompt,
+        skills=DOUBLE_CHARGE.skills,
+        snippets=DOUBLE_CHARGE.snippets,
+        dry_run=True,
+    ),
+    DOUBLE_CHARGE,
+)
