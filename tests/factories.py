@@ -14,7 +14,6 @@ from factory.django import DjangoModelFactory
 from llmcore.keys import save_key
 from llmcore.models import Configuration, LanguageModel, Provider, Skill, Snippet
 
-
 PASSWORD = "correct horse"
 
 

@@ -83,6 +83,14 @@ class ToolListField(forms.MultiValueField):
         self.fields[1].choices = choices  # type: ignore[attr-defined]
         self.widget = ToolListWidget(self.scopes, choices)
 
+    def prepare_value(self, value: Any) -> Any:
+        # A stored list would be taken for the values of the two widgets.
+        sent = isinstance(value, list) and len(value) == 2 and isinstance(value[1], list)
+        return value if sent else self.widget.decompress(value)
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return super().has_changed(self.prepare_value(initial), data)
+
     def compress(self, data_list: Sequence[Any]) -> list[str] | None:
         # Without any data (a form sent by a program) the field is what it is at first: no list.
         scope, names = data_list or (ALL, [])
