@@ -1,0 +1,108 @@
+"""Findings about what was sent: left out, hidden, mended, changed, too long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llmcore.findings.finding import Finding, Severity, bounded, code, quoted, rounds_named, tokens
+from llmcore.findings.registry import finder
+from llmcore.findings.view import ModelRound, RunView
+from llmcore.prompts.provenance import DropReason, Source
+
+_NEARLY_FULL = 0.8
+
+
+@finder
+def left_out_sources(view: RunView) -> Iterator[Finding]:
+    for item in view.dropped:
+        if item.source not in (Source.SKILL, Source.SNIPPET):
+            continue
+        # A source that was chosen twice is in the prompt all the same.
+        duplicate = item.reason is DropReason.DUPLICATE
+        kind = item.source.value.capitalize()
+        yield view.prompt_finding(
+            f"{item.source.value}_left_out",
+            Severity.NOTE if duplicate else Severity.WARNING,
+            f"{kind} {code(item.source_id)} was " + ("chosen twice" if duplicate else "left out"),
+            quoted(item.detail),
+            tokens(item.tokens) if item.tokens and not duplicate else "",
+        )
+
+
+@finder
+def hidden_system_prompt(view: RunView) -> Iterator[Finding]:
+    for item in view.dropped:
+        if item.reason is DropReason.OVERRIDDEN:
+            yield view.prompt_finding(
+                "override_hides_system_prompt",
+                Severity.NOTE,
+                "The override hides the system prompt",
+                f"{quoted(item.detail)} To add to it instead, append the override.",
+                tokens(item.tokens),
+            )
+
+
+@finder
+def mended_transcript(view: RunView) -> Iterator[Finding]:
+    for call in view.rounds:
+        if repairs := call.asked.get("repairs"):
+            more = f" And {len(repairs) - 1} more." if len(repairs) > 1 else ""
+            yield call.finding(
+                "transcript_repaired",
+                Severity.WARNING,
+                f"The transcript was mended before round {call.number}",
+                f"{quoted(bounded(str(repairs[0]), 180).capitalize())}{more}",
+                tab="messages",
+            )
+
+
+@finder
+def changed_prefix(view: RunView) -> Iterator[Finding]:
+    """What was sent before must come again unchanged, or the provider's cache is of no use from there on."""
+    for before, call in zip(view.rounds, view.rounds[1:], strict=False):
+        kept, sent = call.asked.get("kept"), before.asked.get("messages")
+        if kept is not None and sent is not None and kept < sent:
+            what = f"Message {kept + 1} is not the one that the round before had there"
+        elif call.asked.get("tools") != before.asked.get("tools"):
+            what = "The tools offered are not those of the round before"
+        else:
+            continue
+        yield call.finding(
+            "prefix_changed",
+            Severity.NOTE if call.asked.get("last") else Severity.WARNING,
+            f"Round {call.number} could not use the provider's cache fully",
+            f"{what}: all that comes after was sent anew.",
+            _uncached(call),
+            tab="messages",
+        )
+
+
+def _uncached(call: ModelRound) -> str:
+    sent, cached = call.usage.get("input_tokens"), call.usage.get("cache_read_input_tokens")
+    return f"{tokens(sent - cached)} uncached" if sent is not None and cached is not None else ""
+
+
+@finder
+def context_nearly_full(view: RunView) -> Iterator[Finding]:
+    window = view.context_window
+    if not window:
+        return
+    above = [call for call in view.rounds if _input_tokens(call) > window * _NEARLY_FULL]
+    if above:
+        peak = max(above, key=_input_tokens)
+        used = _input_tokens(peak)
+        about = "" if peak.usage.get("input_tokens") is not None else "about "
+        yield peak.finding(
+            "context_nearly_full",
+            Severity.WARNING,
+            f"The prompt took {used / window:.0%} of the model's window",
+            f"Round {peak.number} sent {about}{used:,} of {tokens(window)}; above 80 % in "
+            f"{rounds_named([call.number for call in above])}. Shorten the prompt or what tools return.",
+            tokens(used),
+            tab="tokens",
+        )
+
+
+def _input_tokens(call: ModelRound) -> int:
+    counted = call.usage.get("input_tokens")
+    return int(counted if counted is not None else call.asked.get("input_tokens_estimate") or 0)

@@ -1,0 +1,224 @@
+"""A run as the findings read it: its steps paired into model calls and tool runs, once, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from llmcore.configuration import Limits
+from llmcore.findings.finding import Finding, Severity
+from llmcore.messages import JSON
+from llmcore.prompts.provenance import Dropped
+from llmcore.runs.outcome import EndReason
+from llmcore.trace import RunStep, StepKind
+
+
+@dataclass(kw_only=True, slots=True)
+class ModelRound:
+    """One model call: its request step, its response step if it came to one, and the retries between them."""
+
+    request: RunStep
+    response: RunStep | None = None
+    retries: list[RunStep] = field(default_factory=list)
+
+    @property
+    def number(self) -> int:
+        return self.request.round
+
+    @property
+    def asked(self) -> Mapping[str, Any]:
+        return self.request.data
+
+    @property
+    def got(self) -> Mapping[str, Any]:
+        """The response's data, empty where there is none."""
+        return self.response.data if self.response else {}
+
+    @property
+    def usage(self) -> Mapping[str, Any]:
+        return self.got.get("usage") or {}
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        return self.got.get("error") or {}
+
+    @property
+    def succeeded(self) -> bool:
+        return self.response is not None and not self.error and not self.got.get("cancelled")
+
+    def finding(
+        self, id: str, severity: Severity, title: str, detail: str = "", impact: str = "", tab: str = "response"
+    ) -> Finding:
+        """A finding that this call shows."""
+        return Finding(
+            id=id,
+            severity=severity,
+            title=title,
+            detail=detail,
+            impact=impact,
+            sequence=self.request.sequence,
+            tab=tab,
+            where=f"Round {self.number}, model call",
+        )
+
+
+@dataclass(kw_only=True, slots=True)
+class ToolRun:
+    """One tool call: its call step and its result step, if it came to one."""
+
+    call: RunStep
+    result: RunStep | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.call.data.get("name", ""))
+
+    @property
+    def round(self) -> int:
+        return self.call.round
+
+    @property
+    def asked(self) -> Mapping[str, Any]:
+        return self.call.data
+
+    @property
+    def got(self) -> Mapping[str, Any]:
+        """The result's data, empty where there is none."""
+        return self.result.data if self.result else {}
+
+    @property
+    def error_kind(self) -> str | None:
+        return self.got.get("error_kind")
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.got.get("is_error"))
+
+    @property
+    def succeeded(self) -> bool:
+        return self.result is not None and not self.failed
+
+    @property
+    def said(self) -> str:
+        return str(self.got.get("preview") or "")
+
+    @property
+    def duration_ms(self) -> float:
+        return self.result.duration_ms if self.result else 0.0
+
+    def finding(
+        self, id: str, severity: Severity, title: str, detail: str = "", impact: str = "", tab: str = "result"
+    ) -> Finding:
+        """A finding that this tool call shows."""
+        return Finding(
+            id=id,
+            severity=severity,
+            title=title,
+            detail=detail,
+            impact=impact,
+            sequence=self.call.sequence,
+            tab=tab,
+            where=f"Round {self.round}, {self.name[:80]}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunView:
+    """Everything that findings are drawn from.
+
+    `reason` is `None` while the run goes on. `left_out` are the tools that the gate kept out, as its JSON has them
+    (name, reason, detail); `dropped` the sources left out of the prompt. `context_window` is the model's, in tokens.
+    """
+
+    steps: Sequence[RunStep]
+    contents: Mapping[str, JSON] = field(default_factory=dict)
+    reason: EndReason | None = None
+    offered: Sequence[str] = ()
+    left_out: Sequence[Mapping[str, Any]] = ()
+    dropped: Sequence[Dropped] = ()
+    limits: Limits = field(default_factory=Limits)
+    context_window: int | None = None
+
+    @cached_property
+    def rounds(self) -> list[ModelRound]:
+        """The model calls, in order."""
+        found: list[ModelRound] = []
+        for step in self.steps:
+            if step.kind is StepKind.REQUEST:
+                found.append(ModelRound(request=step))
+            elif found and step.kind is StepKind.RESPONSE:
+                found[-1].response = step
+            elif found and step.kind is StepKind.RETRY:
+                found[-1].retries.append(step)
+        return found
+
+    @cached_property
+    def tool_runs(self) -> list[ToolRun]:
+        """The tool calls, in order."""
+        found: dict[str, ToolRun] = {}
+        for step in self.steps:
+            call_id = str(step.data.get("call_id"))
+            if step.kind is StepKind.TOOL_CALL:
+                found[call_id] = ToolRun(call=step)
+            elif step.kind is StepKind.TOOL_RESULT and call_id in found:
+                found[call_id].result = step
+        return list(found.values())
+
+    @cached_property
+    def runs_by_round(self) -> dict[int, list[ToolRun]]:
+        grouped: dict[int, list[ToolRun]] = {}
+        for run in self.tool_runs:
+            grouped.setdefault(run.round, []).append(run)
+        return grouped
+
+    @cached_property
+    def runs_by_tool(self) -> dict[str, list[ToolRun]]:
+        grouped: dict[str, list[ToolRun]] = {}
+        for run in self.tool_runs:
+            grouped.setdefault(run.name, []).append(run)
+        return grouped
+
+    @cached_property
+    def first_request(self) -> RunStep | None:
+        """The step that shows the assembled prompt."""
+        kinds = (StepKind.REQUEST, StepKind.ASSEMBLED)
+        return next((step for step in self.steps if step.kind in kinds), None)
+
+    @cached_property
+    def duration_ms(self) -> float:
+        """From the first step to the end of the last."""
+        if not self.steps:
+            return 0.0
+        return max(step.started_ms + step.duration_ms for step in self.steps) - self.steps[0].started_ms
+
+    @cached_property
+    def round_ms(self) -> dict[int, float]:
+        """How long each round took, from its request to its last result."""
+        spans: dict[int, tuple[float, float]] = {}
+        for step in self.steps:
+            end = step.started_ms + step.duration_ms
+            start, latest = spans.get(step.round, (step.started_ms, end))
+            spans[step.round] = min(start, step.started_ms), max(latest, end)
+        return {number: end - start for number, (start, end) in spans.items()}
+
+    def content(self, digest: str | None) -> JSON:
+        """What is kept under `digest`; `None` where it isn't, or no longer."""
+        return self.contents.get(digest) if digest else None
+
+    def prompt_finding(
+        self, id: str, severity: Severity, title: str, detail: str = "", impact: str = "", tab: str = "messages"
+    ) -> Finding:
+        """A finding about the assembled prompt, which the first request shows."""
+        first = self.first_request
+        return Finding(
+            id=id,
+            severity=severity,
+            title=title,
+            detail=detail,
+            impact=impact,
+            sequence=first.sequence if first else None,
+            tab=tab if first else None,
+            where=f"Round {first.round}, {tab}" if first else "",
+        )
