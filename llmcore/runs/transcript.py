@@ -56,13 +56,21 @@ def _mended_turn(turn: Sequence[Message], repairs: list[str]) -> list[Message]:
         return list(turn)
     found, stray = split_results(calls, results)
     repairs += [f"left out a result for {message.tool_call_id!r}, which answers no open call" for message in stray]
+    asking = [message for message in turn[:1] if message.role != "tool"]
+    others = [message for message in turn[1:] if message.role != "tool"]
+    answers = [found[index] for index in sorted(found)]
+    if not _same([*asking, *answers, *others], [message for message in turn if not _among(message, stray)]):
+        repairs.append("moved results behind the message whose calls they answer, in the order of the calls")
     for index, call in enumerate(calls):
         if index not in found:
             found[index] = interrupted(call)
             repairs.append(f"added an interrupted result for the call {call.id!r} of {call.name!r}")
-    answers = [found[index] for index in range(len(calls))]
-    others = [message for message in turn[1:] if message.role != "tool"]
-    first = [turn[0]] if turn[0].role != "tool" else []
-    if not stray and [*first, *answers, *others] != [*turn, *answers[len(results) :]]:
-        repairs.append("moved results behind the message whose calls they answer, in the order of the calls")
-    return [*first, *answers, *others]
+    return [*asking, *(found[index] for index in range(len(calls))), *others]
+
+
+def _same(first: Sequence[Message], second: Sequence[Message]) -> bool:
+    return len(first) == len(second) and all(one is other for one, other in zip(first, second, strict=True))
+
+
+def _among(message: Message, messages: Iterable[Message]) -> bool:
+    return any(message is other for other in messages)

@@ -62,10 +62,11 @@ class ToolResult:
     def bounded(self, *, max_bytes: int, max_traced_bytes: int, note: str = "") -> ToolResult:
         """With `note` added, at most `max_bytes` for the model; what the trace keeps is at most `max_traced_bytes`."""
         data = self.text.encode("utf-8")
+        whole = data if self.full is None else self.full.encode("utf-8")
         added = f"\n\n{note}" if note else ""
         shown = cut(data, max_bytes - len(added.encode("utf-8"))) + added
-        full = cut(data, max_traced_bytes) if len(data) > max_bytes else None
-        return replace(self, text=shown, size=len(data), full=full)
+        full = None if self.full is None and len(data) <= max_bytes else cut(whole, max_traced_bytes)
+        return replace(self, text=shown, size=len(whole), full=full)
 
 
 def result_of(value: Any) -> ToolResult:
