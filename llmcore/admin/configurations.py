@@ -51,6 +51,9 @@ class SnippetInline(PlaceInline):
 class ConfigurationAdmin(admin.ModelAdmin):
     """What runs are started from."""
 
+    class Media:
+        css = {"all": ["llmcore/admin.css"]}
+
     form = ConfigurationForm
     inlines = [SkillInline, SnippetInline]
     actions = ["duplicate"]

@@ -42,6 +42,9 @@ class PromptPieceAdmin(admin.ModelAdmin):
 class SkillAdmin(PromptPieceAdmin):
     """Skills; saving a body here is what makes it the true one."""
 
+    class Media:
+        css = {"all": ["llmcore/admin.css"]}
+
     form = SkillForm
     list_display = ["name", "slug", "trust", "sealed", "used_by", "version", "enabled", "updated_at"]
     list_filter = ["enabled", "trust"]

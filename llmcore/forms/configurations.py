@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.contrib.admin.widgets import AdminTextareaWidget
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from llmcore.forms.fields import PromptField, ToolListField, group_choices, tool_choices
+from llmcore.forms.fields import TOOL_LIST, PromptField, ToolListField, group_choices, tool_choices
 from llmcore.models import Configuration, LanguageModel
 from llmcore.tools.registry import all_tools
 
@@ -27,15 +28,15 @@ class ModelChoiceField(forms.ModelChoiceField):
 class ConfigurationForm(forms.ModelForm):
     """A configuration as it is typed."""
 
-    system_prompt = PromptField(label=gettext_lazy("system prompt"), required=False)
+    system_prompt = PromptField(label=gettext_lazy("System prompt"), required=False)
     tool_groups = forms.MultipleChoiceField(
-        label=gettext_lazy("tool groups"),
+        label=gettext_lazy("Tool groups"),
         required=False,
-        widget=forms.CheckboxSelectMultiple,
+        widget=forms.CheckboxSelectMultiple(attrs=TOOL_LIST),
         help_text=gettext_lazy("A run may use the tools of these groups only. None ticked: no tools."),
     )
     tools = ToolListField(
-        label=gettext_lazy("tools"),
+        label=gettext_lazy("Tools"),
         all_label=gettext_lazy("all tools of the ticked groups"),
         ticked_label=gettext_lazy("only the tools ticked below"),
         help_text=gettext_lazy("What a run is offered unless it is started with a choice of its own."),
@@ -63,6 +64,7 @@ class ConfigurationForm(forms.ModelForm):
             "tools",
             "enabled",
         ]
+        widgets = {"description": AdminTextareaWidget(attrs={"rows": 3})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -94,7 +96,7 @@ class PlaceForm(forms.ModelForm):
     """A skill's or snippet's place in a configuration."""
 
     position = forms.IntegerField(
-        label=gettext_lazy("place"),
+        label=gettext_lazy("Place"),
         required=False,
         min_value=0,
         max_value=LAST,

@@ -13,8 +13,10 @@ from django.utils.translation import gettext_lazy
 
 from llmcore.tools.base import Effect, Tool
 
-Choices = list[tuple[str, str]]
+Choices = list[tuple[str, Any]]
 ALL, TICKED = "all", "ticked"
+# For the style sheet.
+TOOL_LIST = {"class": "tool-list"}
 EFFECTS = {
     Effect.READ_ONLY: gettext_lazy("reads only"),
     Effect.IDEMPOTENT_WRITE: gettext_lazy("writes, may be repeated"),
@@ -63,7 +65,12 @@ class ToolListWidget(forms.MultiWidget):
     use_fieldset = True
 
     def __init__(self, scopes: Choices, choices: Choices) -> None:
-        super().__init__([forms.RadioSelect(choices=scopes), forms.CheckboxSelectMultiple(choices=choices)])
+        super().__init__(
+            [
+                forms.RadioSelect(attrs=TOOL_LIST, choices=scopes),
+                forms.CheckboxSelectMultiple(attrs=TOOL_LIST, choices=choices),
+            ]
+        )
 
     def decompress(self, value: Any) -> list[Any]:
         return [ALL, []] if value is None else [TICKED, value]
@@ -103,26 +110,26 @@ class ToolListField(forms.MultiValueField):
 
 
 def tool_choices(tools: Mapping[str, Tool], stored: Iterable[str]) -> Choices:
-    """The known tools with what they do, and the stored names that this site doesn't know (any more)."""
-    known = [
-        (tool.name, _("%(name)s: %(text)s (%(group)s; %(effect)s)") % _words(tool))
-        for tool in sorted(tools.values(), key=lambda tool: (tool.group, tool.name))
-    ]
-    return known + _unknown(stored, tools)
+    """The known tools by group with what they do, and the stored names that this site doesn't know (any more)."""
+    groups: dict[str, Choices] = {}
+    for tool in _by_group(tools):
+        sentence = " ".join(tool.description.split()).split(". ")[0].rstrip(".")
+        text = f"{tool.name}: {Truncator(sentence).chars(160)} ({EFFECTS[tool.effect]})"
+        groups.setdefault(tool.group, []).append((tool.name, text))
+    return [*groups.items(), *_unknown(stored, tools)]
 
 
 def group_choices(tools: Mapping[str, Tool], stored: Iterable[str]) -> Choices:
     """The known groups with their tools, and the stored names that this site doesn't know (any more)."""
     groups: dict[str, list[str]] = {}
-    for tool in sorted(tools.values(), key=lambda tool: (tool.group, tool.name)):
+    for tool in _by_group(tools):
         groups.setdefault(tool.group, []).append(tool.name)
     known = [(group, f"{group}: {', '.join(names)}") for group, names in groups.items()]
-    return known + _unknown(stored, groups)
+    return [*known, *_unknown(stored, groups)]
 
 
-def _words(tool: Tool) -> dict[str, str]:
-    text = Truncator(tool.description.strip().split("\n")[0].rstrip(".")).chars(90)
-    return {"name": tool.name, "text": text, "group": tool.group, "effect": str(EFFECTS[tool.effect])}
+def _by_group(tools: Mapping[str, Tool]) -> list[Tool]:
+    return sorted(tools.values(), key=lambda tool: (tool.group, tool.name))
 
 
 def _unknown(stored: Iterable[str], known: Mapping[str, Any]) -> Choices:

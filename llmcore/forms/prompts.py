@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.contrib.admin.widgets import AdminTextareaWidget
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -16,14 +17,14 @@ from llmcore.tools.registry import all_tools
 class SkillForm(forms.ModelForm):
     """A skill as it is typed. A body that was changed past this form is taken only by an explicit tick."""
 
-    body = PromptField(label=gettext_lazy("body"), help_text=Skill.body.field.help_text, rows=24)
+    body = PromptField(label=gettext_lazy("Body"), help_text=Skill.body.field.help_text, rows=24)
     accept_body = forms.BooleanField(
         label=gettext_lazy("I have read this body: use it from now on"),
         required=False,
         help_text=gettext_lazy("The body was changed past this form, so runs leave this skill out."),
     )
     allowed_tools = ToolListField(
-        label=gettext_lazy("allowed tools"),
+        label=gettext_lazy("Allowed tools"),
         all_label=gettext_lazy("no restriction"),
         ticked_label=gettext_lazy("only the tools ticked below"),
         help_text=gettext_lazy("Runs with this skill are offered no others. It never approves anything."),
@@ -32,6 +33,7 @@ class SkillForm(forms.ModelForm):
     class Meta:
         model = Skill
         fields = ["slug", "name", "description", "body", "allowed_tools", "trust", "enabled"]
+        widgets = {"description": AdminTextareaWidget(attrs={"rows": 3})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -59,9 +61,9 @@ class SkillForm(forms.ModelForm):
 class SnippetForm(forms.ModelForm):
     """A snippet as it is typed."""
 
-    body = PromptField(label=gettext_lazy("body"))
+    body = PromptField(label=gettext_lazy("Body"))
     tags = NameListField(
-        label=gettext_lazy("tags"), required=False, help_text=gettext_lazy("With commas between them.")
+        label=gettext_lazy("Tags"), required=False, help_text=gettext_lazy("With commas between them.")
     )
 
     class Meta:

@@ -26,10 +26,10 @@ class ProviderForm(forms.ModelForm):
     """A provider as it is typed: an empty key keeps the saved one."""
 
     adapter = forms.ChoiceField(
-        label=gettext_lazy("wire format"), help_text=Provider.adapter.field.help_text, choices=()
+        label=gettext_lazy("Wire format"), help_text=Provider.adapter.field.help_text, choices=()
     )
     base_url = forms.CharField(
-        label=gettext_lazy("base URL"),
+        label=gettext_lazy("Base URL"),
         max_length=200,
         required=False,
         widget=AdminTextInputWidget(attrs={"inputmode": "url", "spellcheck": "false"}),
@@ -41,9 +41,9 @@ class ProviderForm(forms.ModelForm):
         widget=forms.PasswordInput(attrs={"class": "vTextField", "autocomplete": "new-password"}),
         help_text=gettext_lazy("Stored encrypted and never shown again. Leave it blank to keep what is saved."),
     )
-    remove_key = forms.BooleanField(label=gettext_lazy("remove the saved key"), required=False)
+    remove_key = forms.BooleanField(label=gettext_lazy("Remove the saved key"), required=False)
     send_to_new_host = forms.BooleanField(
-        label=gettext_lazy("send the variable's key to a new address"),
+        label=gettext_lazy("Send the variable's key to a new address"),
         required=False,
         help_text=gettext_lazy("Asked for only when the base URL gets another host while the variable stays."),
     )
