@@ -136,6 +136,9 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 
+# It would log the whole URL of each call, and some services want their key in it.
+LOGGING = {"version": 1, "disable_existing_loggers": False, "loggers": {"httpx": {"level": "WARNING"}}}
+
 # The site's own limits of runs; a configuration can only ask for less.
 LLM_MAX_ROUNDS = 50
 LLM_MAX_REQUEST_BYTES = 4_000_000

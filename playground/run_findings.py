@@ -20,19 +20,23 @@ def findings_of(
     run: Run, steps: Sequence[RunStep], contents: Mapping[str, JSON], *, reason: EndReason
 ) -> list[dict[str, JSON]]:
     """The findings as `Run.findings` keeps them. A finding that fails must not take the run with it."""
-    plan = run.plan or {}
-    gate = plan.get("gate", {})
-    view = RunView(
-        steps=steps,
-        contents=contents,
-        reason=reason,
-        offered=gate.get("offered", ()),
-        left_out=gate.get("left_out", ()),
-        dropped=[Dropped.from_json(item) for item in plan.get("dropped", ())],
-        limits=Limits.from_json(plan["state"]["limits"]) if plan else Limits(),
-    )
     try:
-        return [finding.to_json() for finding in find(view)]
+        return [finding.to_json() for finding in find(view_of(run, steps, contents, reason))]
     except Exception:
         logger.exception("run %s: the findings could not be made", run.pk)
         return []
+
+
+def view_of(run: Run, steps: Sequence[RunStep], contents: Mapping[str, JSON], reason: EndReason) -> RunView:
+    if run.plan is None:
+        return RunView(steps=steps, contents=contents, reason=reason)
+    return RunView(
+        steps=steps,
+        contents=contents,
+        reason=reason,
+        offered=run.plan["gate"]["offered"],
+        left_out=run.plan["gate"]["left_out"],
+        dropped=[Dropped.from_json(item) for item in run.plan["dropped"]],
+        limits=Limits.from_json(run.plan["state"]["limits"]),
+        context_window=run.plan["configuration"]["model"]["context_window"],
+    )

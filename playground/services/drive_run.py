@@ -85,6 +85,7 @@ class Drive:
         self._cancelling = cancelling
         self._watch = watch
         self._cancelled = False
+        self._goes_on = self._run.plan is not None
         self._error: ErrorData | None = None
 
     def drive(self) -> None:
@@ -101,12 +102,13 @@ class Drive:
         self._finish(ended)
 
     def _begin(self) -> Segment:
-        if self._run.plan is None:
-            prepared = prepare_run(request=RunRequest.from_json(self._run.request), user=self._run.user)
-            self._recording.plan(prepared.plan(), prepared.contents(), max_rounds=prepared.state.limits.max_rounds)
-            segment = first_segment(prepared)
-        else:
+        if self._goes_on:
             segment = next_segment(self._run)
+        else:
+            prepared = prepare_run(request=RunRequest.from_json(self._run.request), user=self._run.user)
+            self._run.plan = prepared.plan()
+            self._recording.plan(self._run.plan, prepared.contents(), max_rounds=prepared.state.limits.max_rounds)
+            segment = first_segment(prepared)
         self._recording.go_on(segment.steps)
         self._trace = RunTrace(
             self._thread, offset_ms=self._recording.offset_ms, steps=segment.steps, contents=segment.contents
@@ -207,7 +209,7 @@ class Drive:
             kind="configuration" if expected else "internal_error",
             traceback=None if expected else self._trace.keep(text),
         )
-        if expected and self._run.plan is not None:
+        if expected and self._goes_on:
             # It was to go on from an interruption: nothing is lost, and it can be tried again.
             return Outcome(reason=EndReason.INTERRUPTED, detail=f"The run can't go on as it is. {detail}")
         # A loop that was aborted a moment ago is still the trace's writer.

@@ -66,8 +66,8 @@ def call(name: str, **arguments: object) -> dict[str, object]:
     return {"name": name, "arguments": arguments}
 
 
-def wait_for(ready: Callable[[], object], what: str = "the expected state") -> None:
-    deadline = time.monotonic() + WAIT_S
+def wait_for(ready: Callable[[], object], what: str = "the expected state", timeout_s: float = WAIT_S) -> None:
+    deadline = time.monotonic() + timeout_s
     while not ready():
         assert time.monotonic() < deadline, f"waited for {what} in vain"
         time.sleep(0.01)

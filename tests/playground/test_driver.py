@@ -448,6 +448,7 @@ def test_a_tool_that_was_switched_off_meanwhile_is_not_called_when_a_run_goes_on
         run = write_run(request=model.request(), by=None)
         with driving(run):
             assert gated.begun.acquire(timeout=15)
+            wait_for(lambda: "tool_call" in kinds(run))
             lose_worker(run)
             gated.let_go.set()
         ToolSwitch.objects.create(name="gated", enabled=False)
@@ -587,3 +588,10 @@ def test_a_fault_of_our_own_ends_the_run_with_its_traceback_in_the_trace() -> No
     assert (run.status, run.reason) == ("failed", "internal_error")
     step = run.steps.get()
     assert step.kind == "error" and "Traceback" in load_contents(run.pk)[step.data["traceback"]]
+
+
+def test_a_run_explains_itself_at_its_end() -> None:
+    with script(Turn(text="Well", finish_reason="length")) as model:
+        run = model.run()
+    assert "truncated" in " ".join(finding["id"] for finding in run.findings)
+    assert all(finding["severity"] in ("error", "warning", "note") for finding in run.findings)

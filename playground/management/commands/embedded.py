@@ -33,6 +33,8 @@ from playground.services.start_run import start_run
 LOOPBACK = "127.0.0.1"
 USERNAME = "admin"
 MODEL_PORT = 8766
+# Without what is easily misread or not selected by a double click.
+LEGIBLE = "abcdefghjkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 # How long to wait for the first page, and for the demo runs; and how often to look.
 START_S = 60.0
 DEMO_RUNS_S = 180.0
@@ -102,7 +104,7 @@ class Command(BaseCommand):
         """The first superuser; where there is none yet, a new one whose password is shown this once."""
         if (user := User.objects.filter(is_superuser=True, is_active=True).order_by("pk").first()) is not None:
             return user
-        password = secrets.token_urlsafe(12)
+        password = "".join(secrets.choice(LEGIBLE) for _ in range(16))
         user = User.objects.create_superuser(USERNAME, password=password)
         self._say(
             f"Log in as {self.style.SUCCESS(USERNAME)}, password {self.style.SUCCESS(password)}  (shown only now)"
