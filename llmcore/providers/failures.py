@@ -137,21 +137,19 @@ def error_in(body: JSON) -> Report | None:
 
 def read_report(error: JSON, outer: Mapping[str, JSON] | None = None) -> Report:
     """Read an error object or text; `outer` is the object around it."""
+    around = outer or {}
     if not isinstance(error, dict):
-        return Report(message=error if isinstance(error, str) else _text(error))
+        return Report(message=_text(error), status=_first_status(around))
     metadata, inner = _object(error, "metadata"), _object(error, "innererror")
     words = [error.get("code"), inner.get("code"), error.get("status"), error.get("type"), metadata.get("error_type")]
     message = error.get("message") or error.get("detail") or error.get("msg") or error.get("error")
     if (raw := metadata.get("raw")) and isinstance(raw, str) and message:
         message = f"{_text(message)} ({raw})"
-    around = outer or {}
-    statuses = [error.get(name) for name in ("code", "status_code", "status", "raw_status_code")]
-    statuses += [around.get(name) for name in ("status_code", "code", "status")]
     failed = error.get("failed_generation")
     return Report(
         message=_text(message) if message else "",
         words=tuple(word for word in words if isinstance(word, str) and word and not word.isdigit()),
-        status=next((status for value in statuses if (status := _status(value))), None),
+        status=_first_status(error) or _first_status(around),
         param=error["param"] if isinstance(error.get("param"), str) else None,
         failed_generation=failed if isinstance(failed, str) else None,
     )
@@ -179,6 +177,9 @@ def failure(report: Report, status: int) -> ProviderError:
 
 def http_failure(status: int, body: bytes, content_type: str = "") -> ProviderError:
     """The error of an HTTP response that isn't a success, whatever its body is."""
+    if 300 <= status < 400:
+        message = f"The server redirects to another address (HTTP {status}), and redirects are not followed."
+        return failure(Report(message=message), status)
     try:
         value = decode_json(body)
     except ValueError:
@@ -239,12 +240,19 @@ def _kind(words: list[str], message: str, status: int) -> ErrorKind:
         return ErrorKind.NOT_FOUND
     if status in KIND_OF_STATUS:
         return KIND_OF_STATUS[status]
-    return ErrorKind.INVALID_REQUEST if 300 <= status < 500 else ErrorKind.SERVER
+    if 300 <= status < 400:
+        return ErrorKind.NOT_FOUND
+    return ErrorKind.INVALID_REQUEST if 400 <= status < 500 else ErrorKind.SERVER
 
 
 def _object(parent: Mapping[str, JSON], name: str) -> Mapping[str, JSON]:
     value = parent.get(name)
     return value if isinstance(value, dict) else {}
+
+
+def _first_status(fields: Mapping[str, JSON]) -> int | None:
+    values = (fields.get(name) for name in ("code", "status_code", "status", "raw_status_code"))
+    return next((status for value in values if (status := _status(value))), None)
 
 
 def _status(value: JSON) -> int | None:

@@ -1,4 +1,4 @@
-"""A raw HTTP server that answers every request with one scripted response, byte for byte, and closes."""
+"""A raw HTTP server that answers with scripted responses, byte for byte, in the ways servers end a connection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON
@@ -31,12 +31,17 @@ class Received:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Script:
-    """What the server answers: a status, headers, and the body as a series of network writes."""
+    """What the server answers: a status, headers, and the body as a series of network writes.
+
+    Then the connection is closed, unless `ending` says otherwise: "keep" waits for the next request, "drop" closes when
+    that one comes without answering it, "hang" sends nothing more, and "reset" breaks the connection off.
+    """
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     writes: Sequence[bytes] = ()
     whole: bool = True
+    ending: Literal["close", "keep", "drop", "hang", "reset"] = "close"
 
     @classmethod
     def of(cls, transport: Mapping[str, Any], response: JSON) -> Script:
@@ -49,16 +54,28 @@ class Script:
             whole=mode in WHOLE_MODES,
         )
 
+    @property
+    def chunked(self) -> bool:
+        return not self.whole and self.ending in ("keep", "drop")
+
     def head(self) -> bytes:
         try:
             phrase = HTTPStatus(self.status).phrase
         except ValueError:
             phrase = "Status"
-        headers = {**self.headers, "connection": "close"}
-        if self.whole:
+        headers = {**self.headers, "connection": "keep-alive" if self.ending in ("keep", "drop") else "close"}
+        if self.chunked:
+            headers["transfer-encoding"] = "chunked"
+        elif self.whole and self.ending != "hang":
             headers["content-length"] = str(sum(map(len, self.writes)))
         lines = [f"HTTP/1.1 {self.status} {phrase}", *(f"{name}: {value}" for name, value in headers.items())]
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+    def framed(self) -> list[bytes]:
+        """The writes as they go out."""
+        if not self.chunked:
+            return list(self.writes)
+        return [*(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in self.writes), b"0\r\n\r\n"]
 
 
 def writes_of(mode: str, transport: Mapping[str, Any], response: JSON) -> list[bytes]:
@@ -91,32 +108,54 @@ def events_of(transport: Mapping[str, Any], response: Sequence[JSON]) -> list[by
 
 @dataclass
 class ScriptServer:
-    """A running server: its address, what it answers next, and what it received."""
+    """A running server. It answers with its scripts one after the other; the last one repeats.
 
-    script: Script
+    `connections` counts the connections that were opened, `gone` is set when a client left one that hangs.
+    """
+
+    scripts: Sequence[Script]
     origin: str = ""
     received: list[Received] = field(default_factory=list)
+    connections: int = 0
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
     answering: set[asyncio.Task[None]] = field(default_factory=set)
 
     def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(self._answer(reader, writer))
+        self.connections += 1
+        task = asyncio.ensure_future(self._serve(reader, writer))
         self.answering.add(task)
         task.add_done_callback(self.answering.discard)
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            self.received.append(await self._request(reader))
-            writer.write(self.script.head())
-            for index, piece in enumerate(self.script.writes):
-                if index:
-                    await asyncio.sleep(BETWEEN_WRITES_S)
-                writer.write(piece)
-                await writer.drain()
+            while await self._answer(reader, writer):
+                pass
         except (ConnectionError, asyncio.IncompleteReadError):
             # The client went away; what it makes of that is its own affair.
             pass
         finally:
             writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Answer one request; whether the connection waits for another one."""
+        request = await self._request(reader)
+        script = self.scripts[min(len(self.received), len(self.scripts) - 1)]
+        self.received.append(request)
+        writer.write(script.head())
+        for index, piece in enumerate(script.framed()):
+            if index:
+                await asyncio.sleep(BETWEEN_WRITES_S)
+            writer.write(piece)
+            await writer.drain()
+        match script.ending:
+            case "hang":
+                await reader.read()
+                self.gone.set()
+            case "reset":
+                writer.transport.abort()
+            case "drop":
+                await self._request(reader)
+        return script.ending == "keep"
 
     async def _request(self, reader: asyncio.StreamReader) -> Received:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -128,9 +167,9 @@ class ScriptServer:
 
 
 @asynccontextmanager
-async def serve_script(script: Script) -> AsyncIterator[ScriptServer]:
+async def serve_script(*scripts: Script) -> AsyncIterator[ScriptServer]:
     """Run a server on a free port of this machine."""
-    running = ScriptServer(script)
+    running = ScriptServer(scripts)
     server = await asyncio.start_server(running.accept, "127.0.0.1", 0)
     running.origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
@@ -138,4 +177,6 @@ async def serve_script(script: Script) -> AsyncIterator[ScriptServer]:
     finally:
         server.close()
         await server.wait_closed()
-        await asyncio.gather(*running.answering)
+        for task in running.answering:
+            task.cancel()
+        await asyncio.gather(*running.answering, return_exceptions=True)
