@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from llmcore.context.tokens import estimate_message, estimate_tools
+from llmcore.context.tokens import estimate_message, estimate_roughly, estimate_tools
 from llmcore.errors import ProviderError
 from llmcore.messages import JSON, Delta, Message, ToolCall, canonical_json
 from llmcore.metering.client import Completion
@@ -192,7 +192,7 @@ class Recorder:
         known = len(self._sent) if self._compared else 0
         fresh = messages[known:]
         digests = [self._trace.keep_message(message) for message in fresh]
-        self._message_tokens += sum(map(estimate_message, fresh))
+        self._message_tokens += sum(estimate_message(message, estimate_roughly) for message in fresh)
         if not self._compared:
             # The first request of this segment; the one before it, if any, is an earlier segment's.
             self._compared = True

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmcore.context.tokens import estimate_message, estimate_tokens, estimate_tools
+from llmcore.context.tokens import estimate_message, estimate_roughly, estimate_tokens, estimate_tools
 from llmcore.messages import Message, Part, ToolCall, ToolSpec
 
 # Counted once with both encodings: (text, o200k, cl100k).
@@ -144,3 +144,10 @@ def test_tool_definitions_count_with_their_schemas() -> None:  # C1
     assert 10 < estimate_tools([small]) < estimate_tools([large])
     assert estimate_tools([small, large]) == estimate_tools([small]) + estimate_tools([large])
     assert estimate_tools([]) == 0
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+def test_a_rough_estimate_is_near_the_full_one(kind: str) -> None:
+    text = (COUNTED[kind][0] + "\n") * 100
+
+    assert estimate_roughly(text) == pytest.approx(estimate_tokens(text), rel=0.2)
