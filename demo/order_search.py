@@ -22,6 +22,7 @@ CHOICE_LOOKUPS = ("exact", "in")
 MOST_FILTERS = 10
 MOST_VALUES = 50
 LONGEST_TEXT = 200
+MOST_EUROS = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ def read_amount(value: Any, name: str) -> Decimal:
         amount = Decimal(str(value)) if not isinstance(value, bool) else Decimal("NaN")
     except InvalidOperation:
         amount = Decimal("NaN")
-    if not amount.is_finite() or abs(amount) >= 10**6:
+    # Compared before anything is computed, since a huge exponent makes arithmetic overflow.
+    if not amount.is_finite() or not -MOST_EUROS < amount < MOST_EUROS:
         raise ToolError(f"“{name}” takes an amount in euros such as 64.90, not {json.dumps(value)[:60]}.")
     return amount
 

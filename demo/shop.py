@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from random import Random
@@ -54,6 +55,22 @@ class Dice:
         return prefix + "".join(self.pick(LETTERS) for _ in range(6))
 
 
+@dataclass
+class Rows:
+    """What is to be written, in the order in which it depends on each other."""
+
+    orders: list[Order] = field(default_factory=list)
+    lines: list[OrderLine] = field(default_factory=list)
+    payments: list[Payment] = field(default_factory=list)
+    refunds: list[Refund] = field(default_factory=list)
+
+    def write(self) -> None:
+        Order.objects.bulk_create(self.orders)
+        OrderLine.objects.bulk_create(self.lines)
+        Payment.objects.bulk_create(self.payments)
+        Refund.objects.bulk_create(self.refunds)
+
+
 @transaction.atomic
 def create_shop() -> None:
     """Write all rows; to be called on an empty shop."""
@@ -64,16 +81,18 @@ def create_shop() -> None:
     )
     amelia, *others = create_customers(dice)
     by_sku = {product.sku: product for product in products}
+    rows = Rows()
     for index in range(ORDERS):
         number = f"DJ-{FIRST_NUMBER + index}"
         if number == DOUBLE_CHARGE:
             lines = [(by_sku[sku], quantity) for sku, quantity in DOUBLE_CHARGE_LINES]
-            create_double_charge(create_order(dice, number, amelia, DOUBLE_CHARGE_AT, lines))
+            add_double_charge(rows, add_order(rows, dice, number, amelia, DOUBLE_CHARGE_AT, lines))
             continue
         # Amelia Braun bought once before.
         customer = amelia if index == 37 else dice.pick(others)
-        order = create_order(dice, number, customer, ordered_at(dice, index), choose_lines(dice, products))
-        create_payment(dice, order)
+        order = add_order(rows, dice, number, customer, ordered_at(dice, index), choose_lines(dice, products))
+        add_payment(rows, dice, order)
+    rows.write()
 
 
 def create_customers(dice: Dice) -> list[Customer]:
@@ -122,14 +141,14 @@ def choose_lines(dice: Dice, products: Sequence[Product]) -> list[tuple[Product,
     return [(product, 2 if dice.chance(20) else 1) for product in chosen]
 
 
-def create_order(
-    dice: Dice, number: str, customer: Customer, created: datetime, lines: Sequence[tuple[Product, int]]
+def add_order(
+    rows: Rows, dice: Dice, number: str, customer: Customer, created: datetime, lines: Sequence[tuple[Product, int]]
 ) -> Order:
     goods = sum((product.price * quantity for product, quantity in lines), Decimal(0))
     shipping = Decimal(0) if goods >= FREE_SHIPPING_FROM else SHIPPING
     status = status_of(dice, number, created)
     sent = status in (Order.Status.SHIPPED, Order.Status.DELIVERED)
-    order = Order.objects.create(
+    order = Order(
         number=number,
         customer=customer,
         status=status,
@@ -139,10 +158,11 @@ def create_order(
         carrier=dice.pick(CARRIERS) if sent else "",
         tracking=f"00{dice.below(10**9):09}{dice.below(10**9):09}" if sent else "",
     )
-    OrderLine.objects.bulk_create(
+    rows.orders.append(order)
+    rows.lines += [
         OrderLine(order=order, product=product, quantity=quantity, unit_price=product.price)
         for product, quantity in lines
-    )
+    ]
     return order
 
 
@@ -156,7 +176,7 @@ def status_of(dice: Dice, number: str, created: datetime) -> Order.Status:
     return Order.Status.SHIPPED if age >= 2 else Order.Status.PAID
 
 
-def create_payment(dice: Dice, order: Order) -> None:
+def add_payment(rows: Rows, dice: Dice, order: Order) -> None:
     method = Payment.Method.CARD if dice.chance(70) else dice.pick((Payment.Method.PAYPAL, Payment.Method.INVOICE))
     delay = timedelta(seconds=20 + dice.below(70))
     if method == Payment.Method.INVOICE:
@@ -165,7 +185,7 @@ def create_payment(dice: Dice, order: Order) -> None:
     state = Payment.State.CAPTURED if captured_at.date() <= LAST_DAY else Payment.State.AUTHORIZED
     if order.status == Order.Status.CANCELLED:
         state = Payment.State.VOIDED
-    payment = Payment.objects.create(
+    payment = Payment(
         reference=dice.reference("pay_"),
         order=order,
         method=method,
@@ -173,22 +193,26 @@ def create_payment(dice: Dice, order: Order) -> None:
         amount=order.total,
         captured_at=captured_at if state == Payment.State.CAPTURED else None,
     )
+    rows.payments.append(payment)
     if order.status == Order.Status.DELIVERED and state == Payment.State.CAPTURED and dice.chance(10):
-        create_refund(dice, payment)
+        add_refund(rows, dice, payment)
 
 
-def create_refund(dice: Dice, payment: Payment) -> None:
+def add_refund(rows: Rows, dice: Dice, payment: Payment) -> None:
     day = (payment.captured_at or payment.order.created).date() + timedelta(days=4 + dice.below(9))
     reference, whole, seconds = dice.reference("ref_"), dice.chance(40), dice.below(9 * 3600)
     reason = dice.pick(WHOLE_REFUND_REASONS if whole else LINE_REFUND_REASONS)
     if day > LAST_DAY:
         return
-    Refund.objects.create(
-        reference=reference,
-        payment=payment,
-        amount=payment.amount if whole else payment.order.lines.all()[0].unit_price,
-        reason=reason,
-        created=midnight(day) + timedelta(hours=8, seconds=seconds),
+    first_line = next(line for line in rows.lines if line.order is payment.order)
+    rows.refunds.append(
+        Refund(
+            reference=reference,
+            payment=payment,
+            amount=payment.amount if whole else first_line.unit_price,
+            reason=reason,
+            created=midnight(day) + timedelta(hours=8, seconds=seconds),
+        )
     )
 
 
@@ -196,8 +220,8 @@ def midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
-def create_double_charge(order: Order) -> None:
-    Payment.objects.bulk_create(
+def add_double_charge(rows: Rows, order: Order) -> None:
+    rows.payments += [
         Payment(
             reference=reference,
             order=order,
@@ -207,4 +231,4 @@ def create_double_charge(order: Order) -> None:
             captured_at=captured_at,
         )
         for reference, captured_at in DOUBLE_CAPTURES
-    )
+    ]

@@ -1,0 +1,193 @@
+"""The demo's runs, through the same preparation, wire and loop as a worker's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from demo.management.commands.demo_model import SCENARIOS
+from demo.models import Order, OrderNote
+from demo.runs import DEMO_RUNS, DOUBLE_CHARGE
+from llmcore.errors import ErrorKind
+from llmcore.prompts.assembly import DropReason
+from llmcore.providers.scripted import load_scenarios
+from llmcore.runs.outcome import EndReason
+from llmcore.trace import StepKind
+from playground.services.start_run import RunRequest
+from tests.demo.conftest import DemoRun
+
+Run = Callable[[RunRequest], DemoRun]
+OF = {request.configuration: request for request in DEMO_RUNS if not request.dry_run}
+AMOUNT = re.compile(r"€([\d,]+\.\d\d)")
+
+
+def test_double_charge_is_found_out_in_four_rounds_with_one_corrected_mistake(run_demo: Run) -> None:
+    run = run_demo(DOUBLE_CHARGE)
+
+    assert run.end.outcome.reason is EndReason.COMPLETED
+    assert run.end.state.rounds_used == 4
+    assert run.calls == [
+        ("get_order", False),
+        ("read_policy", False),
+        ("list_payments", False),
+        ("search_orders", True),
+        ("search_orders", False),
+        ("list_refunds", False),
+    ]
+    failed, corrected = run.results("search_orders")
+    assert "Cannot resolve keyword 'payment_status' into field. Choices are:" in failed
+    assert '"count": 1' in corrected.replace('"count":1', '"count": 1')
+
+
+def test_answer_to_the_double_charge_is_true_to_the_data(run_demo: Run) -> None:
+    answer = run_demo(DOUBLE_CHARGE).end.outcome.answer
+    order = Order.objects.get(number="DJ-48213")
+    first, second = order.payments.order_by("captured_at")
+
+    rows = re.findall(r"\| `(pay_\w+)` \| ([\d:]+) \| €([\d.]+) \| (\w+) \|", answer)
+    assert rows == [
+        (first.reference, f"{first.captured_at:%H:%M:%S}", str(first.amount), "Keep"),
+        (second.reference, f"{second.captured_at:%H:%M:%S}", str(second.amount), "Refund"),
+    ]
+    assert f"{(second.captured_at - first.captured_at).seconds} seconds apart" in answer
+    assert set(AMOUNT.findall(answer)) == {str(order.total)}
+    assert Order.objects.filter(customer=order.customer, created__year=2026, created__month=11).count() == 1
+    assert not OrderNote.objects.exists()
+
+
+def test_double_charge_uses_the_cache_thinks_and_costs_something(run_demo: Run) -> None:
+    responses = [step.data for step in run_demo(DOUBLE_CHARGE).steps(StepKind.RESPONSE)]
+    cached = [response["usage"]["cache_read_input_tokens"] for response in responses]
+
+    assert cached[0] == 0 and all(0 < a < b for a, b in pairwise(cached[1:]))
+    assert all(response["usage"]["reasoning_output_tokens"] > 0 for response in responses)
+    assert all(response["cost"] is not None for response in responses)
+
+
+def test_skill_that_does_not_fit_is_left_out_and_the_tools_are_narrowed_by_the_others(run_demo: Run) -> None:
+    prepared = run_demo(DOUBLE_CHARGE).prepared
+
+    assert [(drop.source_id, drop.reason) for drop in prepared.assembly.dropped] == [
+        ("shipping-carriers", DropReason.OVER_BUDGET)
+    ]
+    assert [skill.slug for skill in prepared.assembly.injected_skills] == [
+        "order-lookup",
+        "refund-policy",
+        "invoice-corrections",
+    ]
+    assert "get_customer" in prepared.gate.names and "sales_summary" not in prepared.gate.names
+
+
+def test_dry_run_asks_for_exactly_what_the_run_sends(run_demo: Run) -> None:  # A5
+    dry = next(request for request in DEMO_RUNS if request.dry_run)
+    assert replace(dry, dry_run=False, capture_raw=True, title=DOUBLE_CHARGE.title) == DOUBLE_CHARGE
+
+    run = run_demo(DOUBLE_CHARGE)
+
+    assert run.steps(StepKind.REQUEST)[0].data["body_sha256"] == run.prepared.wire.sha256
+
+
+def test_support_without_its_tools_says_that_it_could_not_look(run_demo: Run) -> None:
+    run = run_demo(replace(DOUBLE_CHARGE, tools=("get_order",)))
+
+    assert run.calls == []
+    assert "I had no tool to look at the payments" in run.end.outcome.answer
+
+
+def test_support_knows_its_own_case_only_and_says_so(run_demo: Run) -> None:
+    run = run_demo(RunRequest(configuration="support-triage", prompt="Where is order DJ-48007?"))
+
+    assert run.end.outcome.reason is EndReason.COMPLETED
+    assert "knows one case only" in run.end.outcome.answer
+
+
+def test_report_is_true_to_the_data(run_demo: Run) -> None:
+    run = run_demo(OF["shop-reports"])
+    told = "".join(message.text for message in run.end.state.messages if message.role == "tool")
+    # Sums and differences of figures that the tools gave.
+    worked_out = {"250.10", "208.25", "38.40", "6.90", "355.30"}
+    figures = {figure.replace(",", "") for figure in AMOUNT.findall(run.end.outcome.answer)}
+
+    assert run.end.outcome.reason is EndReason.COMPLETED and run.end.state.rounds_used == 5
+    assert [name for name, failed in run.calls if failed] == ["sales_summary"]
+    assert len(figures) > 15
+    assert {figure for figure in figures - worked_out if f'"{figure}"' not in told} == set()
+    for whole, part, change in [(764.30, 514.20, 250.10), (880.50, 672.25, 208.25), (531.45, 176.15, 355.30)]:
+        assert round(whole - part, 2) == change
+
+
+def test_note_is_cut_off_at_its_limit_and_written_with_a_higher_one(run_demo: Run) -> None:
+    cut = run_demo(OF["refund-notes"])
+    call = cut.end.state.messages[-1].tool_calls or cut.end.state.messages[-2].tool_calls
+    whole = run_demo(replace(OF["refund-notes"], max_tokens=1000))
+
+    assert cut.end.outcome.reason is EndReason.TRUNCATED
+    assert call[0].name == "add_order_note" and call[0].arguments is None and call[0].arguments_raw
+    assert whole.end.outcome.reason is EndReason.COMPLETED
+    assert OrderNote.objects.get().text.startswith("Duplicate charge.")
+
+
+def test_stubborn_model_uses_up_its_rounds(run_demo: Run) -> None:  # L4, L12
+    run = run_demo(OF["endless-lookup"])
+
+    assert run.end.outcome.reason is EndReason.MAX_ROUNDS
+    # The six allowed, and the last one that may call no tool.
+    assert run.end.state.rounds_used == 7
+    assert len(run.calls) == 6
+    assert {name for name, _ in run.calls} == {"search_orders"}
+    assert max(run.end.state.call_counts.values()) >= 3
+    assert "I found no order" in run.end.outcome.answer
+
+
+def test_overloaded_server_is_asked_again(run_demo: Run) -> None:  # W4
+    run = run_demo(OF["rush-hour"])
+
+    assert run.end.outcome.reason is EndReason.COMPLETED
+    assert len(run.steps(StepKind.RETRY)) == 1
+    order = Order.objects.get(number="DJ-48205")
+    assert f"€{order.total}" in run.end.outcome.answer and order.tracking in run.end.outcome.answer
+    assert f"({order.created:%-d %B}" in run.end.outcome.answer and order.status == "delivered"
+
+
+def test_refused_key_ends_the_run(run_demo: Run) -> None:
+    run = run_demo(OF["expired-key"])
+
+    assert run.end.outcome.reason is EndReason.PROVIDER_FAILED
+    assert run.end.outcome.error is not None and run.end.outcome.error.kind is ErrorKind.AUTHENTICATION
+
+
+def test_stock_audit_takes_forty_rounds(run_demo: Run) -> None:
+    run = run_demo(OF["stock-audit"])
+
+    assert run.end.outcome.reason is EndReason.COMPLETED
+    assert run.end.state.rounds_used == 40
+    assert not any(failed for _, failed in run.calls)
+    low = re.findall(r"\| `([\w-]+)` \| (\d+) \| (\d+) \|", run.end.outcome.answer)
+    told = run.results("stock_levels")[-1].replace(" ", "")
+    assert len(low) == 6
+    for sku, stock, level in low:
+        assert re.search(rf'"sku":"{sku}"[^}}]*"in_stock":{stock},"reorder_at":{level}', told)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "reason"),
+    [
+        ("slow-writer", EndReason.COMPLETED),
+        ("filtered-draft", EndReason.CONTENT_FILTERED),
+        ("silent-model", EndReason.EMPTY_ANSWER),
+    ],
+)
+def test_other_configurations_end_as_their_descriptions_say(
+    run_demo: Run, configuration: str, reason: EndReason
+) -> None:
+    assert run_demo(RunRequest(configuration=configuration, prompt="Write.")).end.outcome.reason is reason
+
+
+def test_every_scenario_is_run_by_these_tests() -> None:
+    tested = {*OF, "slow-writer", "filtered-draft", "silent-model"}
+
+    assert len(tested) == len(load_scenarios(SCENARIOS))
