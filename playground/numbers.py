@@ -45,6 +45,15 @@ def money(amount: Decimal | str | None) -> str:
     return f"{'−' if rounded < 0 else ''}${abs(rounded):,f}"
 
 
+def price(amount: Decimal | None) -> str:
+    """US dollars per million tokens, exactly as set: $2.00, $0.25, $0.0375."""
+    if amount is None:
+        return ""
+    digits = amount.normalize().as_tuple()
+    exponent = digits.exponent if isinstance(digits.exponent, int) else 0
+    return f"${amount:,.{max(2, -exponent)}f}"
+
+
 def data_size(size: int | None) -> str:
     """412 B, 1.3 kB, 2.6 MB (of 1,000 each)."""
     if size is None:

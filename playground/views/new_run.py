@@ -1,18 +1,113 @@
-"""The form that starts a run, with its preview."""
+"""The form that starts a run, with its live preview."""
 
 from __future__ import annotations
 
-from django.http import HttpRequest
+from typing import Any
+
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
+from django.views.decorators.http import require_http_methods, require_POST
 
-from playground.views import admin_page
+from llmcore.errors import ConfigurationError
+from playground.access import visible_runs
+from playground.forms.new_run import NewRunForm, PreviewForm, refill, values_of
+from playground.models import Run
+from playground.services.list_runs import list_runs
+from playground.services.preview_run import preview_run
+from playground.services.run_choices import RunChoices, load_run_choices
+from playground.services.start_run import RunRequest, start_run
+from playground.views import StaffRequest, admin_page
+from playground.views.runs import table
+
+VIEWS = {"source": "view_source.html", "plain": "view_plain.html", "json": "view_json.html", "exact": "view_json.html"}
+RECENT = 5
 
 
 @admin_page("playground.add_run")
-def new_run(request: HttpRequest) -> TemplateResponse:
-    return TemplateResponse(request, "playground/new_run/new_run.html", {"title": "New run"})
+@require_http_methods(["GET", "HEAD", "POST"])
+def new_run(request: StaffRequest) -> HttpResponse:
+    """The empty form, the form filled like the run `?from=`, or the form as it was sent with what is wrong with it."""
+    repeated = run_to_repeat(request)
+    if request.method == "POST":
+        choices = load_run_choices(user=request.user, configuration=request.POST.get("configuration", ""))
+        form = NewRunForm(request.POST, choices=choices)
+        if form.is_valid() and (run := started(request, form, repeated)):
+            return redirect("playground:run", pk=run.pk)
+        values: Any = request.POST
+        missing: tuple[str, ...] = ()
+    else:
+        earlier = RunRequest.from_json(repeated.request) if repeated else None
+        choices = load_run_choices(user=request.user, configuration=earlier.configuration if earlier else "")
+        values, missing = filled_form(earlier, choices)
+        form = NewRunForm(initial=values, choices=choices)
+    context = {
+        "title": "New run",
+        "form": form,
+        "choices": choices,
+        "repeated": repeated,
+        "missing": missing,
+        **(previewed(request, PreviewForm(values, choices=choices)) if choices.configuration else {}),
+        **table(list_runs(user=request.user, size=RECENT).runs),
+    }
+    return TemplateResponse(request, "playground/new_run/new_run.html", context)
 
 
 @admin_page("playground.add_run")
-def preview(request: HttpRequest) -> TemplateResponse:
-    return TemplateResponse(request, "playground/new_run/preview.html", {})
+@require_POST
+def new_run_choices(request: StaffRequest) -> HttpResponse:
+    """What depends on the configuration, after another one was chosen; all that was entered stays."""
+    choices = load_run_choices(user=request.user, configuration=request.POST.get("configuration", ""))
+    form = PreviewForm(request.POST, choices=choices)
+    return TemplateResponse(request, "playground/new_run/new_run_choices.html", {"form": form, "choices": choices})
+
+
+@admin_page("playground.add_run")
+@require_POST
+def preview(request: StaffRequest) -> HttpResponse:
+    choices = load_run_choices(user=request.user, configuration=request.POST.get("configuration", ""))
+    context = previewed(request, PreviewForm(request.POST, choices=choices))
+    return TemplateResponse(request, "playground/new_run/preview.html", context)
+
+
+def run_to_repeat(request: StaffRequest) -> Run | None:
+    pk = request.GET.get("from")
+    if pk is None:
+        return None
+    run = visible_runs(request.user).filter(pk=pk).first() if pk.isdecimal() and len(pk) < 19 else None
+    if run is None:
+        raise Http404
+    return run
+
+
+def filled_form(earlier: RunRequest | None, choices: RunChoices) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The first values of the form, and what of the earlier request can't be among them."""
+    if earlier is None:
+        return values_of(None, choices), ()
+    filled = refill(earlier, choices)
+    return filled.values, filled.missing
+
+
+def started(request: StaffRequest, form: NewRunForm, repeated: Run | None) -> Run | None:
+    """The run of a valid form, or `None`: then the form says why."""
+    try:
+        return start_run(request=form.run_request(dry_run="dry_run" in request.POST), by=request.user, parent=repeated)
+    except ConfigurationError as error:
+        form.add_error("configuration", str(error))
+        return None
+
+
+def previewed(request: StaffRequest, form: PreviewForm) -> dict[str, Any]:
+    """What `preview.html` shows: the preview, or why there is none."""
+    view = request.POST.get("view", "")
+    context: dict[str, Any] = {
+        "preview_form": form,
+        "preview_view": f"playground/new_run/{VIEWS.get(view, VIEWS['source'])}",
+        "exact": view == "exact",
+    }
+    if not form.is_valid():
+        return context
+    try:
+        return context | {"preview": preview_run(request=form.run_request(), user=request.user)}
+    except ConfigurationError as error:
+        return context | {"problem": str(error)}

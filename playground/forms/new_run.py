@@ -1,0 +1,318 @@
+"""The form of a new run, and the same form as far as a preview needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+from django import forms
+from django.conf import settings
+from django.utils.translation import gettext_lazy as _
+
+from llmcore.configuration import ThinkingEffort
+from playground.services.run_choices import RunChoices, TextChoice, ToolChoice
+from playground.services.start_run import OverrideMode, RunRequest
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrPromise
+
+MAX_PROMPT_BYTES = 1_000_000
+OVERRIDES = [("none", _("Not given")), ("replace", _("Replace")), ("append", _("Append"))]
+
+
+class TextField(forms.CharField):
+    """Text as it was typed: not stripped, with the line ends that everything else here has.
+
+    Browsers send CR LF from a form and LF from a script; the preview and the run must be made of the same bytes.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(strip=False, widget=forms.Textarea, **options)
+
+    def to_python(self, value: Any) -> str:
+        return str(super().to_python(value)).replace("\r\n", "\n").replace("\r", "\n")
+
+    def validate(self, value: str) -> None:
+        super().validate(value if value.strip() or not self.required else "")
+        if len(value.encode("utf-8", "surrogatepass")) > MAX_PROMPT_BYTES:
+            raise forms.ValidationError(_("This is longer than 1 MB."), code="too_long")
+
+
+class OrderedChoiceField(forms.MultipleChoiceField):
+    """Several of the choices, in the order in which they were given, each once."""
+
+    def clean(self, value: Any) -> list[str]:
+        return list(dict.fromkeys(super().clean(value)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Option:
+    """A row of a checklist as the form shows it. `position` counts from 1 among the selected, 0 is not selected."""
+
+    choice: TextChoice
+    position: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolOption:
+    """A tool of the form with its tick."""
+
+    choice: ToolChoice
+    checked: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolOptionGroup:
+    """The tools of a group with their ticks."""
+
+    name: str
+    tools: tuple[ToolOption, ...]
+
+    @property
+    def selectable(self) -> list[ToolOption]:
+        return [tool for tool in self.tools if not tool.choice.unavailable]
+
+    @property
+    def reason(self) -> str:
+        """Why none of the group can be offered, where it is the same reason for all."""
+        reasons = {tool.choice.unavailable for tool in self.tools}
+        return reasons.pop() if len(reasons) == 1 else ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParameterInput:
+    """A parameter as the form asks for it. `configured` is what it is when left blank."""
+
+    field: forms.BoundField
+    configured: str
+    supported: bool = True
+    options: tuple[tuple[str, str], ...] = ()
+    inputmode: str = "numeric"
+
+
+class NewRunForm(forms.Form):
+    """What a person asks for when starting a run. Blank means "as configured".
+
+    `tools_of` names the configuration whose tools the form showed: where another one is chosen, the ticks are not an
+    answer to it and the tools are as configured.
+    """
+
+    configuration = forms.ChoiceField(label=_("Configuration"))
+    prompt = TextField(label=_("User prompt"), error_messages={"required": _("Enter a user prompt.")})
+    override = forms.ChoiceField(
+        label=_("System prompt override"),
+        choices=OVERRIDES,
+    )
+    system_override = TextField(label=_("System prompt override"), required=False)
+    skills = OrderedChoiceField(label=_("Forced skills"), required=False)
+    snippets = OrderedChoiceField(label=_("Forced snippets"), required=False)
+    tools = OrderedChoiceField(label=_("Tools"), required=False)
+    tools_of = forms.CharField(required=False)
+    max_rounds = forms.IntegerField(label=_("Max rounds"), required=False, min_value=1)
+    max_tokens = forms.IntegerField(label=_("Max tokens"), required=False, min_value=1)
+    temperature = forms.FloatField(label=_("Temperature"), required=False, min_value=0, max_value=2)
+    thinking = forms.ChoiceField(label=_("Thinking"), required=False)
+    capture_raw = forms.BooleanField(label=_("Capture raw requests and responses"), required=False)
+
+    def __init__(self, *args: Any, choices: RunChoices, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.choices = choices
+        self._choices_of("configuration", ((row.slug, str(row)) for row in choices.configurations))
+        self._choices_of("skills", ((skill.slug, skill.name) for skill in choices.skills))
+        self._choices_of("snippets", ((snippet.slug, snippet.name) for snippet in choices.snippets))
+        self._choices_of("tools", ((tool.name, tool.name) for tool in choices.tools))
+        self._choices_of("thinking", [("", ""), *((effort, effort) for effort in get_args(ThinkingEffort))])
+
+    def _choices_of(self, name: str, pairs: Iterable[tuple[str, str]]) -> None:
+        cast(forms.ChoiceField, self.fields[name]).choices = list(pairs)
+
+    def clean_max_rounds(self) -> int | None:
+        return self._at_most("max_rounds", settings.LLM_MAX_ROUNDS, _("This site allows at most %(bound)s rounds."))
+
+    def clean_max_tokens(self) -> int | None:
+        configuration = self.choices.configuration
+        cap = configuration.model.max_output_tokens if configuration else None
+        return self._at_most("max_tokens", cap, _("This model gives at most %(bound)s tokens."))
+
+    def _at_most(self, name: str, bound: int | None, message: StrPromise) -> int | None:
+        value: int | None = self.cleaned_data[name]
+        if value is not None and bound is not None and value > bound:
+            raise forms.ValidationError(message, params={"bound": f"{bound:,}"}, code="over_bound")
+        return value
+
+    def clean_temperature(self) -> float | None:
+        return cast("float | None", self._if_supported("temperature", "supports_temperature"))
+
+    def clean_thinking(self) -> str | None:
+        return cast("str | None", self._if_supported("thinking", "supports_thinking") or None)
+
+    def _if_supported(self, name: str, capability: str) -> Any:
+        value = self.cleaned_data[name]
+        configuration = self.choices.configuration
+        if value not in (None, "") and configuration and not getattr(configuration.model, capability):
+            raise forms.ValidationError(_("This model doesn't support it."), code="unsupported")
+        return value
+
+    def run_request(self, *, dry_run: bool = False) -> RunRequest:
+        """The valid form as a request."""
+        data = self.cleaned_data
+        given = data["override"] != "none"
+        return RunRequest(
+            configuration=data["configuration"],
+            prompt=data["prompt"],
+            skills=tuple(data["skills"]),
+            snippets=tuple(data["snippets"]),
+            system_override=data["system_override"] if given else None,
+            override_mode=cast(OverrideMode, data["override"]) if given else "replace",
+            tools=tuple(data["tools"]) if data["tools_of"] == data["configuration"] else None,
+            dry_run=dry_run,
+            capture_raw=data["capture_raw"],
+            max_rounds=data["max_rounds"],
+            max_tokens=data["max_tokens"],
+            temperature=data["temperature"],
+            thinking=data["thinking"],
+        )
+
+    @property
+    def override_options(self) -> list[tuple[str, StrPromise, bool]]:
+        """Value, label and whether it is chosen."""
+        chosen = self["override"].value()
+        return [(value, label, value == (chosen or "none")) for value, label in OVERRIDES]
+
+    @property
+    def skill_options(self) -> list[Option]:
+        return self._options("skills", self.choices.skills)
+
+    @property
+    def snippet_options(self) -> list[Option]:
+        return self._options("snippets", self.choices.snippets)
+
+    def _options(self, name: str, choices: tuple[TextChoice, ...]) -> list[Option]:
+        """The selected ones in their order, then the others by slug."""
+        by_slug = {choice.slug: choice for choice in choices}
+        selected = [slug for slug in dict.fromkeys(self[name].value() or ()) if slug in by_slug]
+        chosen = [Option(choice=by_slug[slug], position=place) for place, slug in enumerate(selected, 1)]
+        return chosen + [Option(choice=choice, position=0) for choice in choices if choice.slug not in selected]
+
+    @property
+    def tool_options(self) -> list[ToolOptionGroup]:
+        configuration = self.choices.configuration
+        answered = configuration is not None and self["tools_of"].value() == configuration.slug
+        ticked = set(self["tools"].value() or ()) if answered else set(self.choices.default_tools)
+        return [
+            ToolOptionGroup(
+                name=group.name,
+                tools=tuple(
+                    ToolOption(choice=tool, checked=tool.name in ticked and not tool.unavailable)
+                    for tool in group.tools
+                ),
+            )
+            for group in self.choices.tool_groups
+        ]
+
+    @property
+    def parameters(self) -> list[ParameterInput]:
+        row = self.choices.configuration
+        if row is None:
+            return []
+        as_configured = f"as configured ({row.get_thinking_display()})"
+        return [
+            ParameterInput(field=self["max_rounds"], configured=str(min(row.max_rounds, settings.LLM_MAX_ROUNDS))),
+            ParameterInput(field=self["max_tokens"], configured=_or_default(row.max_tokens)),
+            ParameterInput(
+                field=self["temperature"],
+                configured=_or_default(row.temperature),
+                supported=row.model.supports_temperature,
+                inputmode="decimal",
+            ),
+            ParameterInput(
+                field=self["thinking"],
+                configured=row.thinking,
+                supported=row.model.supports_thinking,
+                options=(("", as_configured), *((effort, effort) for effort in get_args(ThinkingEffort))),
+            ),
+        ]
+
+    @property
+    def advanced_open(self) -> bool:
+        """Whether there is something to see among the parameters: a value or an error."""
+        fields = [parameter.field for parameter in self.parameters]
+        return any(field.value() not in (None, "") or field.errors for field in fields)
+
+
+def _or_default(value: float | None) -> str:
+    return "model's default" if value is None else str(value)
+
+
+class PreviewForm(NewRunForm):
+    """The same form while it is being filled in: the user prompt may still be missing."""
+
+    def __init__(self, *args: Any, choices: RunChoices, **options: Any) -> None:
+        super().__init__(*args, choices=choices, **options)
+        self.fields["prompt"].required = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refill:
+    """The values that fill the form like an earlier request, and what of that request no longer exists."""
+
+    values: dict[str, Any]
+    missing: tuple[str, ...]
+
+
+def values_of(request: RunRequest | None, choices: RunChoices) -> dict[str, Any]:
+    """The form's values for `request`, or those of an untouched form."""
+    configuration = choices.configuration.slug if choices.configuration else ""
+    if request is None:
+        request = RunRequest(configuration=configuration, prompt="")
+    return {
+        "configuration": configuration,
+        "prompt": request.prompt,
+        "override": "none" if request.system_override is None else request.override_mode,
+        "system_override": request.system_override or "",
+        "skills": list(request.skills),
+        "snippets": list(request.snippets),
+        "tools": choices.default_tools if request.tools is None else list(request.tools),
+        "tools_of": configuration,
+        "max_rounds": request.max_rounds,
+        "max_tokens": request.max_tokens,
+        "temperature": request.temperature,
+        "thinking": request.thinking or "",
+        "capture_raw": request.capture_raw,
+    }
+
+
+def refill(request: RunRequest, choices: RunChoices) -> Refill:
+    """Fill the form from an earlier request with all of it that can still be chosen."""
+    values = values_of(request, choices)
+    missing: list[str] = []
+
+    def keep(name: str, kind: str, known: dict[str, str]) -> None:
+        """`known` maps each name to the reason why it can't be chosen, empty where it can."""
+        kept = []
+        for item in values[name]:
+            if item not in known:
+                missing.append(f"{kind} {item}")
+            elif reason := known[item]:
+                missing.append(f"{kind} {item} ({reason})")
+            else:
+                kept.append(item)
+        values[name] = kept
+
+    if values["configuration"] != request.configuration:
+        missing.append(f"configuration {request.configuration}")
+        values["tools"] = choices.default_tools
+    keep("skills", "skill", {choice.slug: "" for choice in choices.skills})
+    keep("snippets", "snippet", {choice.slug: "" for choice in choices.snippets})
+    keep("tools", "tool", {choice.name: choice.unavailable for choice in choices.tools})
+    model = choices.configuration.model if choices.configuration else None
+    for name in ("temperature", "thinking"):
+        if values[name] not in (None, "") and model and not getattr(model, f"supports_{name}"):
+            missing.append(f"{name} (not supported by {model})")
+            values[name] = ""
+    for name, bound in (("max_rounds", settings.LLM_MAX_ROUNDS), ("max_tokens", model and model.max_output_tokens)):
+        if values[name] and bound and values[name] > bound:
+            missing.append(f"{name.replace('_', ' ')} {values[name]} (at most {bound} now)")
+            values[name] = bound
+    return Refill(values=values, missing=tuple(missing))

@@ -1,0 +1,202 @@
+"""The first request of a run as the preview shows it: by message and source, as plain text, as the body itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from llmcore.messages import JSON, Message
+from llmcore.prompts.assembly import Dropped, DropReason, Segment, Source
+from playground.numbers import tokens
+from playground.services.prepare_run import PreparedRun
+
+# A page is made anew after each pause in typing: what it shows is bounded, what is sent is not.
+SEGMENT_CHARS = 20_000
+TEXT_CHARS = 200_000
+JSON_LINES = 2_000
+FOLDED_CHARS, FOLDED_LINES = 240, 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Excerpt:
+    """The beginning of a text, and how many characters of it follow."""
+
+    shown: str
+    hidden: int = 0
+
+    @classmethod
+    def of(cls, text: str, chars: int) -> Excerpt:
+        return cls(shown=text[:chars], hidden=max(len(text) - chars, 0))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Share:
+    """The tokens of the prompt that come from one source. `css` is the color."""
+
+    css: str
+    label: str
+    value: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mark:
+    """A figure under the bar, at `x` percent of it."""
+
+    x: str
+    text: str
+    anchor: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WindowUse:
+    """Where the window goes. `size` is the model's window, `reserve` the most that the answer may take; `None` means
+    unknown. The shares add up to `total`."""
+
+    shares: tuple[Share, ...]
+    total: int
+    size: int | None
+    reserve: int | None
+
+    @property
+    def segments(self) -> list[Share]:
+        """Of the bar: the shares, what is free, and the reserve at the end."""
+        free = max((self.size or 0) - self.total - (self.reserve or 0), 0)
+        rest = [Share(css="none", label="Free", value=free)]
+        return [*self.shares, *rest, Share(css="reserve", label="Reserved", value=self.reserve or 0)]
+
+    @property
+    def marks(self) -> list[Mark]:
+        """Where the prompt ends and where the window does; those too close to an end of the bar are left out."""
+        whole = sum(segment.value for segment in self.segments)
+        if not whole:
+            return []
+        marks = [Mark(x="0", text="0"), Mark(x="100", text=tokens(whole), anchor="end")]
+        inner = [(self.total, tokens(self.total))]
+        if self.size is not None and self.size < whole:
+            inner.append((self.size, f"window {tokens(self.size)}"))
+        places = [(100 * value / whole, text) for value, text in inner]
+        return marks + [Mark(x=f"{x:.1f}", text=text, anchor="middle") for x, text in places if 8 < x < 85]
+
+    @property
+    def label(self) -> str:
+        window = f" of {tokens(self.size)}" if self.size else ""
+        reserve = f", {tokens(self.reserve)} reserved for the completion" if self.reserve else ""
+        return f"{tokens(self.total)}{window} tokens used by the assembled prompt{reserve}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """What round 1 costs by its estimated tokens; `None` where a price or a bound is unknown."""
+
+    prompt: Decimal | None
+    cached: Decimal | None
+    completion: Decimal | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreviewSegment:
+    """A segment with its text."""
+
+    segment: Segment
+    text: str
+
+    @property
+    def key(self) -> str:
+        """The same for the same piece of the next preview, so that it stays unfolded."""
+        return f"{self.segment.source.value} {self.segment.source_id}"
+
+    @property
+    def size(self) -> int:
+        return len(self.text.encode("utf-8", "surrogatepass"))
+
+    @property
+    def long(self) -> bool:
+        return len(self.text) > FOLDED_CHARS or self.text.strip().count("\n") >= FOLDED_LINES
+
+    @property
+    def excerpt(self) -> Excerpt:
+        return Excerpt.of(self.text.strip("\n"), SEGMENT_CHARS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreviewMessage:
+    """A message of the request in its segments."""
+
+    number: int
+    message: Message
+    tokens: int
+    segments: tuple[PreviewSegment, ...]
+
+    @property
+    def excerpt(self) -> Excerpt:
+        return Excerpt.of(self.message.text, TEXT_CHARS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Note:
+    """Something about the prompt that a person should know. `kind` is its color: err, warn, appr or info."""
+
+    kind: str
+    title: str
+    detail: str = ""
+    about_budget: bool = False
+
+    @property
+    def icon(self) -> str:
+        return {"err": "error", "appr": "lock"}.get(self.kind, self.kind)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preview:
+    """The first request of a run as it would be sent, in all its figures."""
+
+    prepared: PreparedRun
+    messages: tuple[PreviewMessage, ...]
+    tools_tokens: int
+    window: WindowUse
+    estimate: Estimate
+    notes: tuple[Note, ...]
+
+    @property
+    def dropped(self) -> tuple[Dropped, ...]:
+        return self.prepared.assembly.dropped
+
+    @property
+    def forced_in_vain(self) -> str:
+        """The forced pieces that are left out, by field and slug: "skills a|snippets b". Those that the configuration
+        brings anyway are in the prompt."""
+        in_vain = [item for item in self.dropped if item.forced and item.reason is not DropReason.DUPLICATE]
+        return "|".join(f"{item.source.value}s {item.source_id}" for item in in_vain)
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self._tokens_of(Source.USER)
+
+    @property
+    def override_tokens(self) -> int:
+        return self._tokens_of(Source.OVERRIDE)
+
+    def _tokens_of(self, source: Source) -> int:
+        return sum(segment.tokens for segment in self.prepared.assembly.segments if segment.source is source)
+
+    @property
+    def tools_json(self) -> Excerpt:
+        return indented(tool.to_json() for tool in self.prepared.call.tools)
+
+    @property
+    def exact(self) -> Excerpt:
+        """The body as it goes over the wire."""
+        return Excerpt.of(self.prepared.wire.body.decode(), TEXT_CHARS)
+
+    @property
+    def indented(self) -> Excerpt:
+        return indented(json.loads(self.prepared.wire.body))
+
+
+def indented(value: JSON | Iterable[JSON]) -> Excerpt:
+    """JSON to read, cut at a bounded number of lines."""
+    text = json.dumps(value if isinstance(value, dict | list) else list(value), ensure_ascii=False, indent=2)
+    lines = text.splitlines(keepends=True)
+    return Excerpt.of(text, min(sum(map(len, lines[:JSON_LINES])), TEXT_CHARS))

@@ -1,0 +1,132 @@
+"""What a person may choose when starting a run: configurations, skills, snippets and tools, with what each costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+from django.contrib.auth.models import User
+
+from llmcore import models, store
+from llmcore.configuration import Configuration
+from llmcore.context.tokens import estimate_tokens, estimate_tools
+from llmcore.errors import ConfigurationError
+from llmcore.tools.base import Tool
+from llmcore.tools.registry import all_tools
+from playground.services.prepare_run import gate_for
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextChoice:
+    """A skill or snippet that can be forced. `configured` says that the configuration brings it anyway."""
+
+    slug: str
+    name: str
+    tokens: int
+    enabled: bool
+    configured: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolChoice:
+    """A tool that can be offered. `unavailable` is the reason why not, empty where it can; `default` tells whether
+    the configuration offers it unasked."""
+
+    name: str
+    description: str
+    group: str
+    tokens: int
+    requires_approval: bool
+    default: bool
+    unavailable: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolGroup:
+    """The tools of one group, by name."""
+
+    name: str
+    tools: tuple[ToolChoice, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunChoices:
+    """Everything that can be chosen once `configuration` is. `problem` says why that one can't be used as it stands."""
+
+    configurations: tuple[models.Configuration, ...]
+    configuration: models.Configuration | None
+    skills: tuple[TextChoice, ...]
+    snippets: tuple[TextChoice, ...]
+    tool_groups: tuple[ToolGroup, ...]
+    problem: str = ""
+
+    @property
+    def tools(self) -> tuple[ToolChoice, ...]:
+        return tuple(tool for group in self.tool_groups for tool in group.tools)
+
+    @property
+    def some_need_approval(self) -> bool:
+        return any(tool.requires_approval for tool in self.tools)
+
+    @property
+    def default_tools(self) -> list[str]:
+        return [tool.name for tool in self.tools if tool.default]
+
+
+def load_run_choices(*, user: User, configuration: str = "") -> RunChoices:
+    """The choices of `user`. An unknown or disabled `configuration` (a slug) gives way to the first enabled one."""
+    rows = tuple(
+        models.Configuration.objects.filter(
+            enabled=True, model__enabled=True, model__provider__enabled=True
+        ).select_related("model__provider")
+    )
+    row = next((row for row in rows if row.slug == configuration), rows[0] if rows else None)
+    value, problem = _load(row)
+    return RunChoices(
+        configurations=rows,
+        configuration=row,
+        skills=_text_choices(models.Skill, {skill.slug for skill in value.skills} if value else set()),
+        snippets=_text_choices(models.Snippet, {snippet.slug for snippet in value.snippets} if value else set()),
+        tool_groups=_tool_groups(value, user) if value else (),
+        problem=problem,
+    )
+
+
+def _load(row: models.Configuration | None) -> tuple[Configuration | None, str]:
+    if row is None:
+        return None, ""
+    try:
+        return store.load_configuration(row, read_keys=False), ""
+    except ConfigurationError as error:
+        return None, str(error)
+
+
+def _text_choices(model: type[models.Skill] | type[models.Snippet], configured: set[str]) -> tuple[TextChoice, ...]:
+    return tuple(
+        TextChoice(slug=slug, name=name, tokens=estimate_tokens(body), enabled=enabled, configured=slug in configured)
+        for slug, name, body, enabled in model.objects.order_by("slug").values_list("slug", "name", "body", "enabled")
+    )
+
+
+def _tool_groups(configuration: Configuration, user: User) -> tuple[ToolGroup, ...]:
+    registry = all_tools()
+    # Skills may narrow the gate further; which ones are injected is not known before the prompt is assembled.
+    everything = gate_for(configuration, requested=tuple(registry), assembly=None, user=user)
+    unasked = gate_for(configuration, requested=None, assembly=None, user=user)
+    reasons = {left.name: left.detail for left in everything.left_out}
+
+    def choice(tool: Tool) -> ToolChoice:
+        return ToolChoice(
+            name=tool.name,
+            description=tool.description,
+            group=tool.group,
+            tokens=estimate_tools([tool.spec]),
+            requires_approval=tool.requires_approval,
+            default=tool.name in unasked.names,
+            unavailable=reasons.get(tool.name, ""),
+        )
+
+    ordered = sorted(registry.values(), key=lambda tool: (tool.group, tool.name))
+    return tuple(
+        ToolGroup(name=name, tools=tuple(map(choice, tools))) for name, tools in groupby(ordered, lambda t: t.group)
+    )

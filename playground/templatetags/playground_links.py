@@ -1,0 +1,30 @@
+"""Links to the admin's forms of what a prompt is made of, for those who may use them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+from django.template.context import Context
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+register = template.Library()
+
+# What a source is called, which is also the name of its model.
+EDITABLE = {"config": "configuration", "snippet": "snippet", "skill": "skill"}
+
+
+@register.simple_tag(takes_context=True)
+def edit_link(context: Context, source: str, object_id: int | None, words: str = "") -> SafeString | str:
+    """Opens the form of the source in a new tab, so that the page with its unsent form stays; empty without the right
+    to change it."""
+    name: Any = EDITABLE.get(source)
+    if name is None or object_id is None or not context["request"].user.has_perm(f"llmcore.change_{name}"):
+        return ""
+    return format_html(
+        '<a href="{}" target="_blank" class="nowrap">{}</a>',
+        reverse(f"admin:llmcore_{name}_change", args=[object_id]),
+        words or f"Edit {name}",
+    )
