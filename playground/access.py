@@ -26,6 +26,11 @@ def may_cancel(user: User, run: Run) -> bool:
     return run.user_id == user.pk and user.has_perm("playground.add_run")
 
 
+def may_continue(user: User, run: Run) -> bool:
+    """Own runs only, with the right to start them: what goes on acts with the rights of the run's user."""
+    return run.user_id == user.pk and user.has_perm("playground.add_run")
+
+
 def may_see_raw(user: User, run: Run) -> bool:
     """Raw requests and responses need `view_raw`, on top of the right to see the run."""
     return user.has_perm("playground.view_raw") and visible_runs(user).filter(pk=run.pk).exists()

@@ -57,4 +57,13 @@ def render(text: str) -> SafeString:
 
 def code_spans(text: str) -> SafeString:
     """`text` escaped, with its `backtick` spans as code."""
-    return mark_safe(re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text)))
+    return _spans(text, "code")
+
+
+def figures(text: str) -> SafeString:
+    """`text` escaped, with its `backtick` spans set off as figures."""
+    return _spans(text, "b")
+
+
+def _spans(text: str, tag: str) -> SafeString:
+    return mark_safe(re.sub(r"`([^`\n]+)`", rf"<{tag}>\1</{tag}>", escape(text)))

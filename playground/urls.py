@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from playground.views import new_run, run, runs
+from playground.views import live, new_run, run, run_step, runs
 
 app_name = "playground"
 urlpatterns = [
@@ -12,4 +12,10 @@ urlpatterns = [
     path("new/choices/", new_run.new_run_choices, name="new_run_choices"),
     path("new/preview/", new_run.preview, name="preview"),
     path("runs/<int:pk>/", run.run, name="run"),
+    path("runs/<int:pk>/steps/<int:sequence>/", run_step.run_step, name="run_step"),
+    path("runs/<int:pk>/events/", live.run_events, name="run_events"),
+    path("runs/<int:pk>/updates/", live.run_updates, name="run_updates"),
+    path("runs/<int:pk>/cancel/", run.run_cancel, name="run_cancel"),
+    path("runs/<int:pk>/continue/", run.run_continue, name="run_continue"),
+    path("runs/<int:pk>/export/", run.run_export, name="run_export"),
 ]

@@ -8,12 +8,14 @@ from typing import Any
 
 from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.contrib import admin
+from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django_htmx.http import HttpResponseClientRedirect
+from django_htmx.middleware import HtmxDetails
 
 from playground.access import visible_runs
 from playground.models import Run
@@ -21,12 +23,19 @@ from playground.models import Run
 View = Callable[..., Any]
 
 
+class StaffRequest(HttpRequest):
+    """A request that the guard let in, as views see it."""
+
+    user: User
+    htmx: HtmxDetails
+
+
 def admin_page(*permissions: str) -> Callable[[View], View]:
     """Lets staff with any of `permissions` in, as the admin does; without one, staff are enough.
 
     Others get the admin's login page, or 403. A view that takes a run's `pk` gets the `run` instead, and 404 where the
-    user may not see it. A `TemplateResponse` gets what every page of the admin has in its context. Asynchronous views
-    are guarded the same way.
+    user may not see it. A `TemplateResponse` that is a page, not a fragment, gets what every page of the admin has in
+    its context. Asynchronous views are guarded the same way.
     """
 
     def decorate(view: View) -> View:
@@ -78,6 +87,7 @@ def to_login(request: HttpRequest) -> HttpResponse:
 
 
 def in_admin(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    if isinstance(response, TemplateResponse) and not response.is_rendered:
+    is_fragment = bool(request.htmx)  # type: ignore[attr-defined]
+    if isinstance(response, TemplateResponse) and not response.is_rendered and not is_fragment:
         response.context_data = {**admin.site.each_context(request), **(response.context_data or {})}
     return response

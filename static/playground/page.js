@@ -30,12 +30,13 @@
       if (!response.ok) throw new Error(response.statusText);
       return response.text();
     }
+    if ("copyLink" in button.dataset) return location.href;
     if (button.dataset.copy) return document.querySelector(button.dataset.copy).textContent;
     return button.dataset.copyText;
   }
 
   document.addEventListener("click", async (event) => {
-    const copy = event.target.closest("[data-copy], [data-copy-text], [data-copy-url]");
+    const copy = event.target.closest("[data-copy], [data-copy-text], [data-copy-url], [data-copy-link]");
     if (copy) {
       try {
         await write(await textOf(copy));

@@ -1,0 +1,121 @@
+"""What to tell the reader of a run about its end: what happened, what is kept, what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmcore.errors import ADVICE
+from llmcore.runs.outcome import EndReason
+from playground.models import Run
+from playground.numbers import plural
+from playground.reading.ends import END_LOOKS
+from playground.reading.plan import Plan
+from playground.reading.steps import StepList
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EndNote:
+    """The note above the summary of a run that didn't simply complete."""
+
+    css: str
+    icon: str
+    what: str
+    kept: str
+    next: str
+
+
+CSS = {
+    EndReason.DRY_RUN: "info",
+    EndReason.PROVIDER_FAILED: "err",
+    EndReason.INTERNAL_ERROR: "err",
+    EndReason.CANCELLED: "idle",
+    EndReason.HALTED: "appr",
+    EndReason.APPROVAL_EXPIRED: "appr",
+}
+
+WHAT = {
+    EndReason.DRY_RUN: "Nothing was sent.",
+    EndReason.MAX_ROUNDS: "The run reached its limit of rounds.",
+    EndReason.TRUNCATED: "The model reached its output cap in the middle of the answer.",
+    EndReason.CONTENT_FILTERED: "The provider's content filter stopped the answer.",
+    EndReason.EMPTY_ANSWER: "The model answered with nothing: no text and no tool call.",
+    EndReason.BUDGET_EXHAUSTED: "The budget is used up.",
+    EndReason.CONTEXT_EXHAUSTED: "The prompt no longer fits the model's context window.",
+    EndReason.PROVIDER_FAILED: "The provider failed.",
+    EndReason.CANCELLED: "Cancelled.",
+    EndReason.HALTED: "A hook of this site halted the run.",
+    EndReason.APPROVAL_EXPIRED: "Nobody decided about the proposed action in time.",
+    EndReason.INTERRUPTED: "The worker was lost during the run.",
+    EndReason.INTERNAL_ERROR: "The runtime failed. This is a fault of the site, not of the model.",
+}
+
+NEXT = {
+    EndReason.DRY_RUN: "The request below is byte for byte what round 1 would send.",
+    EndReason.MAX_ROUNDS: "The model had to answer without tools in the last round. Allow more rounds, or look for "
+    "calls that repeat.",
+    EndReason.TRUNCATED: "Allow more output tokens, or ask for a shorter answer.",
+    EndReason.CONTENT_FILTERED: "Reword the prompt, or use another model.",
+    EndReason.EMPTY_ANSWER: "Run it again, or change the prompt.",
+    EndReason.BUDGET_EXHAUSTED: "Raise the budget, or wait for the next period.",
+    EndReason.CONTEXT_EXHAUSTED: "Shorten the prompt, limit what tools return, or choose a model with a larger window.",
+    EndReason.CANCELLED: "Re-run starts it again from the beginning.",
+    EndReason.HALTED: "The detail names the hook's reason.",
+    EndReason.APPROVAL_EXPIRED: "Re-run asks for the approval again.",
+    EndReason.INTERRUPTED: "Continue goes on from the last recorded step.",
+    EndReason.INTERNAL_ERROR: "The traceback is in the step list and in the log of the worker.",
+}
+
+
+def end_note(run: Run, plan: Plan, steps: StepList) -> EndNote | None:
+    """`None` while the run goes on, and where it simply completed."""
+    if not run.reason or run.reason == EndReason.COMPLETED:
+        return None
+    reason = EndReason(run.reason)
+    return EndNote(
+        css=CSS.get(reason, "warn"),
+        icon=END_LOOKS[reason].icon,
+        what=_what(run, reason, plan),
+        kept=_kept(run, reason),
+        next=" ".join(filter(None, (_unsafe(steps) if reason in UNFINISHED else "", _next(run, reason)))),
+    )
+
+
+UNFINISHED = (EndReason.INTERRUPTED, EndReason.CANCELLED, EndReason.INTERNAL_ERROR)
+
+
+def _what(run: Run, reason: EndReason, plan: Plan) -> str:
+    if reason == EndReason.PROVIDER_FAILED and run.error:
+        kind = str(run.error.get("kind", "")).replace("_", " ")
+        status = f"{run.error['status']} " if run.error.get("status") else ""
+        of = f" from {plan.provider_name}" if plan.provider_name else ""
+        return f"{status}{kind}{of} in round {max(run.rounds, 1)}: {run.error.get('message', '')}"
+    return run.detail or WHAT[reason]
+
+
+def _kept(run: Run, reason: EndReason) -> str:
+    if reason == EndReason.DRY_RUN:
+        return ""
+    if not run.rounds:
+        return "No round had begun."
+    parts = [plural(run.rounds, "round") if run.rounds > 1 else "Round 1"]
+    if run.tool_calls:
+        parts.append(plural(run.tool_calls, "tool call"))
+    if run.answer:
+        parts.append("the answer as far as it came")
+    listed = parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+    return f"{listed} {'is' if len(parts) == 1 and run.rounds == 1 else 'are'} kept."
+
+
+def _next(run: Run, reason: EndReason) -> str:
+    if reason == EndReason.PROVIDER_FAILED:
+        advice = {kind.value: text for kind, text in ADVICE.items()}
+        return advice.get((run.error or {}).get("kind", ""), "The failed step shows what came back.")
+    return NEXT[reason]
+
+
+def _unsafe(steps: StepList) -> str:
+    """Names the tools that had started and left no result: what they did is unknown."""
+    names = dict.fromkeys(line.name for line in steps.lines if line.is_tool and line.duration_ms is None)
+    if not names:
+        return ""
+    return f"{', '.join(names)} had started and may have had an effect. Check it before you continue."

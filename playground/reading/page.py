@@ -1,0 +1,130 @@
+"""The whole page of a run, built from a fixed number of queries however long the run is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.urls import reverse
+
+from llmcore.runs.outcome import RunStatus
+from playground import access
+from playground.models import Run, RunStep
+from playground.numbers import plural
+from playground.reading.boxes import byte_size
+from playground.reading.notes import end_note
+from playground.reading.plan import read_plan
+from playground.reading.steps import START, StepList, is_live, load_rows, read_steps
+from playground.reading.summary import read_summary
+
+SEVERITIES = {"error": ("err", "error"), "warning": ("warn", "warn"), "note": ("info", "info")}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FindingView:
+    """A detected problem as it is shown. `sequence` is the line to open, `where` its name."""
+
+    severity: str
+    title: str
+    detail: str
+    impact: str
+    sequence: int | None
+    tab: str
+    where: str
+
+    @property
+    def css(self) -> str:
+        return SEVERITIES.get(self.severity, SEVERITIES["note"])[0]
+
+    @property
+    def icon(self) -> str:
+        return SEVERITIES.get(self.severity, SEVERITIES["note"])[1]
+
+
+def read_page(run: Run, *, user: Any, now: datetime) -> dict[str, Any]:
+    """The context of the page."""
+    rows = load_rows(RunStep.objects.filter(run=run))
+    plan = read_plan(run)
+    steps = read_steps(run, rows, now)
+    findings = read_findings(run.findings or (), steps)
+    return {
+        "steps": steps,
+        "summary": read_summary(run, rows, plan, now),
+        "note": end_note(run, plan, steps),
+        "findings": findings,
+        "findings_counted": count_findings(findings),
+        "findings_text": "\n".join(as_text(finding) for finding in findings),
+        "answer_size": byte_size(run.answer),
+        "open_step": first_open(steps, live=is_live(run)),
+        **read_head(run, user=user),
+    }
+
+
+def read_head(run: Run, *, user: Any) -> dict[str, Any]:
+    """What the head of the page depends on: the state of the run, and what the reader may do about it."""
+    live = is_live(run)
+    return {
+        "run": run,
+        "live": live,
+        "may_start": user.has_perm("playground.add_run"),
+        "may_cancel": live and access.may_cancel(user, run),
+        "may_continue": run.status == RunStatus.INTERRUPTED and access.may_continue(user, run),
+        "configuration_url": configuration_url(run, user),
+    }
+
+
+def configuration_url(run: Run, user: Any) -> str:
+    may_see = user.has_perm("llmcore.view_configuration") or user.has_perm("llmcore.change_configuration")
+    if run.configuration_id is None or not may_see:
+        return ""
+    return reverse("admin:llmcore_configuration_change", args=[run.configuration_id])
+
+
+def first_open(steps: StepList, *, live: bool) -> int:
+    """The line that the page opens on: the newest of a live run, what failed last, else the first model call."""
+    lines = steps.lines
+    if live:
+        return lines[-1].sequence if lines else START
+    failed = [line for line in lines if line.failed and line.css in ("call", "error")]
+    if failed:
+        return failed[-1].sequence
+    return next((line.sequence for line in lines if line.css == "call"), START)
+
+
+def read_findings(stored: Iterable[Mapping[str, Any]], steps: StepList) -> list[FindingView]:
+    lines = {sequence: line for line in steps.lines for sequence in line.steps}
+    views = []
+    for finding in stored:
+        line = lines.get(finding.get("sequence") or START) if finding.get("sequence") else None
+        tab = finding.get("tab") or ""
+        views.append(
+            FindingView(
+                severity=finding.get("severity") or "note",
+                title=finding.get("title") or "",
+                detail=finding.get("detail") or "",
+                impact=finding.get("impact") or "",
+                sequence=line.sequence if line else None,
+                tab=tab,
+                where=line.label.replace(" · ", ", ") + (f", {tab}" if tab and line.css == "call" else "")
+                if line
+                else "",
+            )
+        )
+    return views
+
+
+def count_findings(findings: list[FindingView]) -> str:
+    counted = [
+        plural(count, severity)
+        for severity in SEVERITIES
+        if (count := sum(finding.severity == severity for finding in findings))
+    ]
+    return ", ".join(counted)
+
+
+def as_text(finding: FindingView) -> str:
+    where = f" ({finding.where})" if finding.where else ""
+    impact = f" [{finding.impact}]" if finding.impact else ""
+    return f"{finding.severity.upper()}: {finding.title} {finding.detail}{impact}{where}".replace("`", "").strip()

@@ -1,0 +1,30 @@
+"""Error: a failed attempt or a failure of the runtime, with its advice."""
+
+from __future__ import annotations
+
+from llmcore.errors import ADVICE
+from playground.reading.boxes import json_box, text_box
+from playground.reading.panels.base import Panel, Query, Tab
+from playground.reading.step_record import StepRecord
+
+
+def tabs(record: StepRecord) -> list[Tab]:
+    return [Tab(slug="error", title="Error", read=read)]
+
+
+def read(record: StepRecord, query: Query) -> Panel:
+    data = record.first.data
+    error = data.get("error") or data
+    kind = str(error.get("kind") or "")
+    boxes = [json_box("data", "As recorded", dict(data))]
+    if digest := data.get("traceback"):
+        boxes.insert(0, text_box("traceback", "Traceback", str(record.content(digest) or "")))
+    context = {
+        "kind": kind.replace("_", " "),
+        "status": error.get("status"),
+        "message": error.get("message") or "",
+        "advice": error.get("advice") or {k.value: text for k, text in ADVICE.items()}.get(kind, ""),
+        "wait_s": data.get("wait_s"),
+        "boxes": boxes,
+    }
+    return Panel(template="error", context=context, boxes=tuple(boxes))

@@ -1,0 +1,210 @@
+"""Messages: what a request sent, as the difference to the request before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.urls import reverse
+
+from llmcore.context.tokens import estimate_message, estimate_tokens
+from llmcore.messages import Message, Part, ToolCall
+from llmcore.prompts.assembly import Segment, Source
+from llmcore.trace import StepKind
+from playground.models import RunStep
+from playground.reading.boxes import Box, any_box, byte_size, json_box, text_box
+from playground.reading.panels.base import Panel, Query, Tab
+from playground.reading.step_record import StepRecord, message_digests
+from playground.reading.steps import Line, load_rows, read_lines
+
+NEW_AT_ONCE = 50
+KEPT_AT_ONCE = 100
+PREVIEW_CHARS = 160
+SOURCE_OF_ROLE = {
+    "system": Source.CONFIG,
+    "user": Source.USER,
+    "assistant": Source.ASSISTANT,
+    "tool": Source.TOOL,
+}
+EDITABLE = {Source.CONFIG: "configuration", Source.SNIPPET: "snippet", Source.SKILL: "skill"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """A piece of a message: a segment with its source, or a part without one."""
+
+    box: Box | None = None
+    source: Source | None = None
+    label: str = ""
+    note: str = ""
+    tokens: int | None = None
+    edit_url: str = ""
+    kind: str = "text"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """A requested tool call inside an assistant message, with the line that ran it."""
+
+    call: ToolCall
+    line: Line | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MessageView:
+    """One message as it is shown. `number` counts from 1."""
+
+    number: int
+    message: Message
+    source: Source
+    is_new: bool
+    tokens: int
+    size: int
+    url: str
+    blocks: list[Block] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+
+    @property
+    def role(self) -> str:
+        return f"{self.message.role} · {self.message.name}" if self.message.name else self.message.role
+
+    @property
+    def preview(self) -> str:
+        text = " ".join(self.message.text[: 2 * PREVIEW_CHARS].split())[:PREVIEW_CHARS]
+        if not text and self.calls:
+            return ", ".join(call.call.name for call in self.calls)
+        return text
+
+    @property
+    def boxes(self) -> list[Box]:
+        return [block.box for block in self.blocks if block.box]
+
+
+def tab(record: StepRecord) -> Tab:
+    added = len(record.first.data.get("added") or ())
+    return Tab(slug="messages", title="Messages", note=f"{added} new", read=read)
+
+
+def read(record: StepRecord, query: Query) -> Panel:
+    digests, kept = message_digests(record)
+    reader = MessageReader(record, digests, kept)
+    if query.message is not None:
+        view = reader.view(query.message)
+        whole = text_box("all", "Message", view.message.text)
+        return Panel(template="message", context={"message": view}, boxes=(whole, *view.boxes))
+    if query.kept:
+        last = min(query.offset + KEPT_AT_ONCE, kept)
+        context = {"shown": reader.views(range(query.offset, last)), "rest": kept - last, "next": last}
+        return Panel(template="kept", context=context)
+    first = kept + query.offset
+    last = min(first + NEW_AT_ONCE, len(digests))
+    views = reader.views(range(first, last))
+    context = {
+        "shown": views,
+        "total": len(digests),
+        "kept": kept,
+        "kept_tokens": sum(record.sizes(digests[:kept]).values()) // 4,
+        "added": len(digests) - kept,
+        "rest": len(digests) - last,
+        "next": last - kept,
+        "more": query.offset > 0,
+        "repairs": record.first.data.get("repairs") or [],
+        "dropped": record.plan.dropped if record.line.round <= 1 else (),
+    }
+    return Panel(template="messages", context=context, boxes=tuple(box for view in views for box in view.boxes))
+
+
+class MessageReader:
+    """Reads messages of one request by their place, with what ran their calls."""
+
+    def __init__(self, record: StepRecord, digests: Sequence[str], kept: int) -> None:
+        self._record = record
+        self._digests = digests
+        self._kept = kept
+
+    def view(self, index: int) -> MessageView:
+        if not 0 <= index < len(self._digests):
+            raise LookupError(f"no message {index}")
+        views = self.views([index])
+        if not views:
+            raise LookupError(f"message {index} is no longer stored")
+        return views[0]
+
+    def views(self, indexes: Iterable[int]) -> list[MessageView]:
+        wanted = {index: self._digests[index] for index in indexes}
+        stored = self._record.contents(wanted.values())
+        messages = {index: Message.from_json(stored[digest]) for index, digest in wanted.items() if stored.get(digest)}
+        lines = self._lines_of(messages.values())
+        return [self._view(index, message, lines) for index, message in messages.items()]
+
+    def _view(self, index: int, message: Message, lines: Mapping[str, Line]) -> MessageView:
+        segments = self._record.plan.segments_of(index, self._digests[index])
+        return MessageView(
+            number=index + 1,
+            message=message,
+            source=segments[0].source if segments else SOURCE_OF_ROLE[message.role],
+            is_new=index >= self._kept,
+            tokens=estimate_message(message),
+            size=sum(byte_size(part.text) for part in message.parts),
+            url=self._record.url(tab="messages", message=index),
+            blocks=self._blocks(index, message, segments),
+            calls=[Call(call=call, line=lines.get(call.id)) for call in message.tool_calls],
+        )
+
+    def _blocks(self, index: int, message: Message, segments: Sequence[Segment]) -> list[Block]:
+        blocks = []
+        for number, part in enumerate(message.parts):
+            own = [segment for segment in segments if segment.part == number]
+            if own:
+                blocks += [self._segment_block(part, segment, f"m{index}-{number}-{segment.start}") for segment in own]
+            else:
+                blocks.append(part_block(part, f"m{index}-{number}"))
+        return blocks
+
+    def _segment_block(self, part: Part, segment: Segment, name: str) -> Block:
+        text = part.text[segment.start : segment.end]
+        return Block(
+            box=text_box(name, segment.label, text.strip("\n")),
+            source=segment.source,
+            label=segment.label + (f", version {segment.version}" if segment.version else ""),
+            note=segment.note or ("forced" if segment.forced else ""),
+            tokens=segment.tokens,
+            edit_url=edit_url(self._record.user, segment.source, segment.object_id),
+        )
+
+    def _lines_of(self, messages: Iterable[Message]) -> Mapping[str, Line]:
+        """What ran the calls of `messages`, by call id."""
+        call_ids = [call.id for message in messages for call in message.tool_calls]
+        if not call_ids:
+            return {}
+        kinds = (StepKind.TOOL_CALL.value, StepKind.TOOL_RESULT.value)
+        steps = RunStep.objects.filter(run=self._record.run, kind__in=kinds, data__call_id__in=call_ids)
+        return {line.call_id: line for line in read_lines(self._record.run, load_rows(steps))}
+
+
+def part_block(part: Part, name: str) -> Block:
+    """A part that no segment explains."""
+    match part.kind:
+        case "text":
+            return Block(box=any_box(name, "Text", part.text), kind="text")
+        case "thinking":
+            return Block(
+                box=text_box(name, "Thinking", part.text),
+                label="thinking" if part.text else "thinking that the provider keeps to itself",
+                kind="thinking",
+                tokens=estimate_tokens(part.text) if part.text else None,
+            )
+        case "image":
+            size = len(part.data or "") * 3 // 4
+            return Block(label=f"image, {part.media_type}, {size:,} bytes", kind="image")
+        case _:
+            return Block(box=json_box(name, "Block of the provider", part.extra), label="provider", kind="provider")
+
+
+def edit_url(user: Any, source: Source, object_id: int | None) -> str:
+    """Where the source of a segment can be edited, for those who may."""
+    model = EDITABLE.get(source)
+    if model is None or object_id is None or not user.has_perm(f"llmcore.change_{model}"):
+        return ""
+    return reverse(f"admin:llmcore_{model}_change", args=[object_id])

@@ -1,0 +1,32 @@
+"""Start: what the run was asked for, and the configuration as it was then."""
+
+from __future__ import annotations
+
+from playground.numbers import duration
+from playground.reading.boxes import json_box, text_box
+from playground.reading.panels.base import Panel, Query, Tab
+from playground.reading.step_record import StepRecord
+
+
+def tabs(record: StepRecord) -> list[Tab]:
+    return [Tab(slug="start", title="Settings at start", read=read)]
+
+
+def read(record: StepRecord, query: Query) -> Panel:
+    run, plan = record.run, record.plan
+    request = {name: value for name, value in run.request.items() if name != "prompt" and value is not None}
+    boxes = [text_box("prompt", "User prompt", run.prompt), json_box("request", "Asked for", request)]
+    if plan.configuration:
+        boxes.append(json_box("configuration", "Configuration, as it was", dict(plan.configuration)))
+    if plan.parameters:
+        boxes.append(json_box("parameters", "Parameters of each call", dict(plan.parameters)))
+    if plan.limits:
+        boxes.append(json_box("limits", "Limits", dict(plan.limits)))
+    context = {
+        "boxes": boxes,
+        "waited": duration(record.line.duration_ms),
+        "worker": run.worker,
+        "attempt": run.attempt,
+        "fingerprint": plan.fingerprint,
+    }
+    return Panel(template="start", context=context, boxes=tuple(boxes))

@@ -1,0 +1,92 @@
+"""Tokens: what the provider reported, and what that cost by which prices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from llmcore.usage import MILLION, Prices, Usage
+from playground.numbers import whole_parts
+from playground.reading.boxes import json_box
+from playground.reading.panels.base import Panel, Query, Tab, boxes_of
+from playground.reading.step_record import StepRecord
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PricedCount:
+    """A line of the cost's formula: so many tokens at this price per million."""
+
+    name: str
+    css: str
+    count: int
+    price: Decimal | None
+    percent: int = 0
+
+    @property
+    def value(self) -> int:
+        return self.count
+
+    @property
+    def cost(self) -> Decimal | None:
+        return None if self.price is None else self.count * self.price / MILLION
+
+
+def tab(record: StepRecord) -> Tab:
+    return Tab(slug="tokens", title="Tokens", read=read)
+
+
+def read(record: StepRecord, query: Query) -> Panel:
+    data: dict[str, Any] = dict(record.end.data) if record.end else {}
+    usage = Usage.from_json(data["usage"]) if data.get("usage") else None
+    prices = Prices.from_json(data["prices"]) if data.get("prices") else Prices()
+    lines = priced(usage, prices) if usage else []
+    window = record.plan.context_window
+    raw = usage.raw if usage else None
+    box = json_box("usage", "Usage as the provider reported it", dict(raw)) if raw else None
+    context = {
+        "usage": usage,
+        "lines": lines,
+        "cost": Decimal(data["cost"]) if data.get("cost") is not None else None,
+        "priced": prices.input is not None and prices.output is not None,
+        "estimate": record.first.data.get("input_tokens_estimate"),
+        "window": window,
+        "box": box,
+        "running": record.line.running,
+        "label": ", ".join(f"{line.count:,} {line.name.lower()}" for line in lines),
+    }
+    return Panel(template="tokens", context=context, boxes=boxes_of([box]))
+
+
+def priced(usage: Usage, prices: Prices) -> list[PricedCount]:
+    """Each reported token in exactly one line, at the price that `Prices.cost` counts it with."""
+    lines: list[PricedCount] = []
+    if usage.input_tokens is not None:
+        read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+        read_price = prices.input if prices.cache_read is None else prices.cache_read
+        write_price = prices.input if prices.cache_creation is None else prices.cache_creation
+        fresh = max(usage.input_tokens - read - written, 0)
+        lines += [
+            PricedCount(name="Cached prompt", css="cached", count=read, price=read_price),
+            PricedCount(name="Written to cache", css="written", count=written, price=write_price),
+            PricedCount(
+                name="Prompt" if usage.cache_read_input_tokens is None else "Fresh prompt",
+                css="fresh",
+                count=fresh,
+                price=prices.input,
+            ),
+        ]
+    if usage.output_tokens is not None:
+        reasoning = usage.reasoning_output_tokens or 0
+        name = "Completion" if usage.reasoning_output_tokens is None else "Visible completion"
+        visible = max(usage.output_tokens - reasoning, 0)
+        lines += [
+            PricedCount(name=name, css="out", count=visible, price=prices.output),
+            PricedCount(name="Reasoning", css="reason", count=reasoning, price=prices.output),
+        ]
+    shown = [line for line in lines if line.count]
+    percents = whole_parts([line.count for line in shown])
+    return [
+        PricedCount(name=line.name, css=line.css, count=line.count, price=line.price, percent=percent)
+        for line, percent in zip(shown, percents, strict=True)
+    ]

@@ -1,0 +1,61 @@
+"""What the worker decided before round 1, as far as the pages show it: where the prompt came from, the gate, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from llmcore.prompts.assembly import Dropped, Segment
+from playground.models import Run
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """`Run.plan`, read; empty where the run has none yet. `messages` are the digests of the assembled prompt."""
+
+    messages: tuple[str, ...] = ()
+    segments: tuple[Segment, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    left_out: tuple[Mapping[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+    offered: tuple[str, ...] = ()
+    fingerprint: str = ""
+    configuration: Mapping[str, Any] | None = None
+    parameters: Mapping[str, Any] | None = None
+    limits: Mapping[str, Any] | None = None
+
+    @property
+    def context_window(self) -> int | None:
+        model = (self.configuration or {}).get("model")
+        return model.get("context_window") if isinstance(model, dict) else None
+
+    @property
+    def provider_name(self) -> str:
+        provider = (self.configuration or {}).get("provider")
+        return str(provider.get("name", "")) if isinstance(provider, dict) else ""
+
+    def segments_of(self, message: int, digest: str) -> list[Segment]:
+        """The segments of message `message` (from 0), provided it is the one that was assembled."""
+        if message >= len(self.messages) or self.messages[message] != digest:
+            return []
+        return [segment for segment in self.segments if segment.message == message]
+
+
+def read_plan(run: Run) -> Plan:
+    data = run.plan
+    if not data:
+        return Plan()
+    state, gate = data.get("state") or {}, data.get("gate") or {}
+    return Plan(
+        messages=tuple(state.get("messages") or ()),
+        segments=tuple(Segment.from_json(item) for item in data.get("segments") or ()),
+        dropped=tuple(Dropped.from_json(item) for item in data.get("dropped") or ()),
+        left_out=tuple(gate.get("left_out") or ()),
+        warnings=tuple(gate.get("warnings") or ()),
+        offered=tuple(gate.get("offered") or ()),
+        fingerprint=data.get("fingerprint") or "",
+        configuration=data.get("configuration"),
+        parameters=state.get("parameters"),
+        limits=state.get("limits"),
+    )

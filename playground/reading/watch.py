@@ -1,0 +1,148 @@
+"""What changed in a run since a reader last looked: the steps, the partial answer, the figures, the state."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.template.loader import render_to_string
+from django.utils import timezone
+
+from playground.access import visible_runs
+from playground.models import Run, RunPartial, RunStep
+from playground.reading.ends import look_of
+from playground.reading.page import read_head
+from playground.reading.plan import read_plan
+from playground.reading.steps import START, Line, Round, StepList, StepRow, is_live, load_rows, read_steps
+from playground.reading.summary import read_summary
+
+PARTS = ("text", "thinking", "tool_call")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """One piece of news. `id` is the newest step that it tells of: whoever has seen it goes on after that one."""
+
+    name: str
+    data: dict[str, Any]
+    id: int | None = None
+
+    def encode(self) -> str:
+        """As a server-sent event. JSON has no line breaks, so the data is one line."""
+        head = f"id: {self.id}\n" if self.id is not None else ""
+        return f"{head}event: {self.name}\ndata: {json.dumps(self.data, ensure_ascii=True)}\n\n"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"event": self.name, "id": self.id, "data": self.data}
+
+
+@dataclass(kw_only=True)
+class Watch:
+    """A reader's place in a run: all up to the step `after` is on the page, which was read at `revision`.
+
+    `ended` is set when there is nothing left to wait for: the run ended, is gone, or may not be seen any more.
+    """
+
+    run_id: int
+    user: Any
+    after: int
+    revision: int | None = None
+    ended: bool = False
+    _state: tuple[Any, ...] | None = None
+    _sent: dict[str, str] = field(default_factory=dict)
+
+    def look(self) -> list[Event]:
+        """The news since the last look. Without any it costs one indexed row."""
+        revision = Run.objects.filter(pk=self.run_id).values_list("revision", flat=True).first()
+        if revision is not None and revision == self.revision:
+            return []
+        self.revision = revision
+        run = visible_runs(self.user).select_related("user", "configuration").filter(pk=self.run_id).first()
+        if run is None:
+            self.ended = True
+            return [Event(name="end", data={"message": "The run is gone."})]
+        return self._news(run)
+
+    def _news(self, run: Run) -> list[Event]:
+        state = (run.status, run.cancel_requested_at)
+        state_changed, self._state = state != self._state, state
+        steps = self._changed_steps(run) if run.last_sequence > self.after or state_changed else None
+        events = self._step_events(run, steps, with_start=state_changed) if steps else []
+        events += self._partial_events(run)
+        if steps:
+            events.append(self._summary_event(run, steps))
+        if state_changed:
+            head = render_to_string("playground/run/run_head.html", read_head(run, user=self.user))
+            events.append(Event(name="state", data={"html": head, "message": look_of(run).word}))
+        if not is_live(run):
+            self.ended = True
+            events.append(Event(name="end", data={"message": f"The run ended: {look_of(run).word}."}))
+        return events
+
+    def _changed_steps(self, run: Run) -> _Changed:
+        """The rounds that the new steps belong to, whole, for a result belongs to a call before it."""
+        steps = RunStep.objects.filter(run=run)
+        new = list(steps.filter(sequence__gt=self.after).values_list("sequence", "round"))
+        from_round = min((number for _, number in new), default=run.rounds)
+        rows = load_rows(steps.filter(round__gte=from_round))
+        return _Changed(rows, read_steps(run, rows, timezone.now()), {sequence for sequence, _ in new})
+
+    def _step_events(self, run: Run, changed: _Changed, *, with_start: bool) -> list[Event]:
+        events = []
+        for line, in_round in changed.lines():
+            # Ordered by the newest step of each line: the id then says that nothing before it is missing.
+            newest = max(changed.new.intersection(line.steps))
+            events.append(self._step_event(line, in_round, changed.steps, id=newest))
+            self.after = max(self.after, newest)
+        if with_start:
+            events += [self._step_event(line, start, changed.steps) for start, line in changed.start()]
+        return events
+
+    def _step_event(self, line: Line, of: Round, steps: StepList, id: int | None = None) -> Event:
+        frame = render_to_string("playground/run/round.html", {"round": of, "empty": True})
+        data = {
+            "line": line.sequence,
+            "round": of.number,
+            "html": render_to_string("playground/run/step_row.html", {"line": line}),
+            "round_html": frame,
+            "axis": round(steps.axis_ms),
+            "running": line.running,
+            "label": line.label,
+        }
+        return Event(name="step", data=data, id=id)
+
+    def _partial_events(self, run: Run) -> list[Event]:
+        partial = RunPartial.objects.filter(run=run).first() if is_live(run) else None
+        if partial is None:
+            self._sent = {}
+            return []
+        parts = {}
+        for name in PARTS:
+            text, before = getattr(partial, name), self._sent.get(f"{partial.round} {name}", "")
+            if text != before:
+                grown = bool(before) and text.startswith(before)
+                parts[name] = {"append": grown, "text": text[len(before) :] if grown else text}
+        self._sent = {f"{partial.round} {name}": getattr(partial, name) for name in PARTS}
+        return [Event(name="partial", data={"round": partial.round, "parts": parts})] if parts else []
+
+    def _summary_event(self, run: Run, changed: _Changed) -> Event:
+        summary = read_summary(run, changed.rows, read_plan(run), timezone.now())
+        html = render_to_string("playground/run/run_summary.html", {"run": run, "summary": summary})
+        return Event(name="summary", data={"html": html, "elapsed": round(summary.elapsed_ms or 0.0)})
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    rows: list[StepRow]
+    steps: StepList
+    new: set[int]
+
+    def lines(self) -> list[tuple[Line, Round]]:
+        """The lines that new steps belong to, those with the newest step last."""
+        found = [(line, of) for of in self.steps.rounds for line in of.lines if self.new.intersection(line.steps)]
+        return sorted(found, key=lambda pair: max(self.new.intersection(pair[0].steps)))
+
+    def start(self) -> list[tuple[Round, Line]]:
+        """The line that stands for the time before the first step."""
+        return [(of, line) for of in self.steps.rounds for line in of.lines if line.sequence == START]

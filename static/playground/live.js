@@ -1,0 +1,370 @@
+// A run while it is going on: new steps are appended, text is replaced, figures tick, and at its end the final page
+// takes their place. Nothing here moves the focus.
+(function () {
+  "use strict";
+
+  const live = document.getElementById("run-live");
+  if (!live || !window.playgroundRun) return;
+
+  const run = window.playgroundRun;
+  const byId = (id) => document.getElementById(id);
+  const FAILURES_BEFORE_POLLING = 3;
+  const POLL_MS = 1000;
+  const TEXT_MS = 250;
+  const FOLLOW_MS = 400;
+
+  const place = { after: Number(live.dataset.after), revision: live.dataset.revision };
+  let source = null;
+  let timer = 0;
+  let failures = 0;
+  let ended = false;
+  let refreshing = false;
+
+  // --- the connection ----------------------------------------------------------------------------------------------
+
+  function open() {
+    close();
+    if (ended || document.hidden) return;
+    if (failures >= FAILURES_BEFORE_POLLING || !window.EventSource) return poll();
+    source = new EventSource(`${live.dataset.events}?${new URLSearchParams(place)}`);
+    // From here on everything since `after` is wanted, whatever the revision.
+    place.revision = "";
+    for (const [name, handle] of Object.entries(HANDLERS)) {
+      source.addEventListener(name, (event) => {
+        connected();
+        take(name, JSON.parse(event.data), Number(event.lastEventId) || 0, handle);
+      });
+    }
+    source.addEventListener("open", connected);
+    source.addEventListener("error", () => {
+      close();
+      failed();
+    });
+  }
+
+  function close() {
+    if (source) source.close();
+    source = null;
+    clearTimeout(timer);
+  }
+
+  async function poll() {
+    try {
+      const response = await fetch(`${live.dataset.updates}?${new URLSearchParams(place)}`, {
+        headers: { Accept: "application/json" },
+      });
+      if (response.status === 403 || response.status === 404) return lost("You may no longer see this run.", "Reload to log in.");
+      if (!response.ok) throw new Error(response.statusText);
+      const news = await response.json();
+      if (ended || document.hidden) return;
+      connected();
+      for (const { event, id, data } of news.events) take(event, data, id || 0, HANDLERS[event]);
+      place.revision = news.revision;
+      if (!ended) timer = setTimeout(poll, POLL_MS);
+    } catch {
+      failed();
+    }
+  }
+
+  function connected() {
+    if (source) failures = 0;
+    byId("run-lost").hidden = true;
+  }
+
+  function failed() {
+    if (ended || document.hidden) return;
+    failures += 1;
+    // A stream that only ended is open again at once; the reader need not hear of it.
+    if (failures > 1) lost("Updates lost, reconnecting.", "The run goes on in the background.");
+    timer = setTimeout(open, Math.min(1000 * (failures - 1), 5000) + 50);
+  }
+
+  function lost(what, next) {
+    const note = byId("run-lost");
+    note.querySelector("[data-lost-what]").textContent = what;
+    note.querySelector("[data-lost-next]").textContent = next;
+    note.hidden = false;
+    run.say(what);
+  }
+
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) close();
+    else if (!ended) {
+      failures = 0;
+      open();
+    }
+  });
+  window.addEventListener("pagehide", close);
+  window.addEventListener("pageshow", (event) => event.persisted && open());
+
+  // --- the news ----------------------------------------------------------------------------------------------------
+
+  function take(name, data, id, handle) {
+    if (ended) return;
+    handle(data);
+    if (id) place.after = Math.max(place.after, id);
+  }
+
+  const HANDLERS = {
+    step: applyStep,
+    partial: takePartial,
+    summary(data) {
+      replace("run-summary", data.html);
+      setElapsed(data.elapsed);
+    },
+    state(data) {
+      replace("run-head", data.html);
+      run.say(`${data.message}.`);
+    },
+    end: finish,
+  };
+
+  function element(html) {
+    const template = document.createElement("template");
+    template.innerHTML = html.trim();
+    return template.content.firstElementChild;
+  }
+
+  function replace(id, html) {
+    put(byId(id), element(html));
+  }
+
+  function put(old, fresh) {
+    const hadFocus = old.contains(document.activeElement) && document.activeElement !== document.body;
+    const focusId = hadFocus ? document.activeElement.id : "";
+    old.replaceWith(fresh);
+    htmx.process(fresh);
+    // Who stood inside stands there again, or at the first thing to do.
+    if (hadFocus) {
+      const again = (focusId && byId(focusId)) || fresh.querySelector("button:not([disabled]), a[href]");
+      if (again) again.focus({ preventScroll: true });
+    }
+  }
+
+  function inOrder(parent, child, numberOf) {
+    const next = [...parent.children].find((other) => !(numberOf(other) <= numberOf(child)));
+    parent.insertBefore(child, next || null);
+  }
+
+  const numberOf = (item) => {
+    const found = item.id.match(/^(?:step|round)-(\d+)$/);
+    return found ? Number(found[1]) : Infinity;
+  };
+
+  function applyStep(data) {
+    const tree = byId("step-tree");
+    if (data.axis !== Number(tree.dataset.axis)) refreshTree();
+    const frame = element(data.round_html);
+    let round = byId(frame.id);
+    if (round) round.querySelector(".pg-round__h").replaceWith(frame.querySelector(".pg-round__h"));
+    else {
+      round = frame;
+      inOrder(tree, round, numberOf);
+      if (data.round) run.say(`Round ${data.round}.`);
+    }
+    const row = element(data.html);
+    const old = byId(row.id);
+    if (old) {
+      row.tabIndex = old.tabIndex;
+      row.setAttribute("aria-selected", old.getAttribute("aria-selected"));
+      const hadFocus = document.activeElement === old;
+      old.replaceWith(row);
+      if (hadFocus) row.focus({ preventScroll: true });
+    } else {
+      inOrder(round.querySelector('[role="group"]'), row, numberOf);
+    }
+    run.applyFilter();
+    recount();
+    tick();
+    if (run.state.step === data.line) reload();
+    else if (following() && (!old || data.running)) followTo(data.line);
+  }
+
+  function recount() {
+    const rows = [...byId("step-tree").querySelectorAll(".pg-step")];
+    const counts = {
+      all: rows.length,
+      err: rows.filter((row) => row.classList.contains("pg-step--err")).length,
+      tool: rows.filter((row) => row.classList.contains("pg-step--tool")).length,
+    };
+    for (const chip of document.querySelectorAll("[data-chip]")) {
+      chip.querySelector(".n").textContent = counts[chip.dataset.chip];
+    }
+  }
+
+  // --- following ---------------------------------------------------------------------------------------------------
+
+  const follow = byId("follow");
+  const following = () => follow && follow.checked;
+  let followTimer = 0;
+  let newest = 0;
+
+  function followTo(line) {
+    newest = line;
+    if (followTimer) return;
+    followTimer = setTimeout(() => {
+      followTimer = 0;
+      if (following() && run.state.step !== newest) run.select(newest);
+    }, FOLLOW_MS);
+  }
+
+  let reloadTimer = 0;
+  function reload() {
+    clearTimeout(reloadTimer);
+    reloadTimer = setTimeout(() => run.load(run.state.tab), 50);
+  }
+
+  function stopFollowing() {
+    if (follow) follow.checked = false;
+  }
+
+  document.addEventListener("pg:chosen", stopFollowing);
+  if (follow) {
+    follow.addEventListener("change", () => {
+      if (!follow.checked) return;
+      const rows = byId("step-tree").querySelectorAll(".pg-step:not(#step-answer)");
+      if (rows.length) run.select(rows[rows.length - 1].id.slice("step-".length));
+    });
+  }
+  // Scrolling up is reading on one's own. What scrolls because the page grew or shrank doesn't count.
+  document.addEventListener("wheel", (event) => event.deltaY < 0 && stopFollowing(), { passive: true });
+  let touchedAt = 0;
+  document.addEventListener("touchstart", (event) => (touchedAt = event.touches[0].clientY), { passive: true });
+  document.addEventListener("touchmove", (event) => event.touches[0].clientY > touchedAt + 10 && stopFollowing(), {
+    passive: true,
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "PageUp" || (event.key === "ArrowUp" && event.target === document.body)) stopFollowing();
+  });
+
+  // --- text that is being written ----------------------------------------------------------------------------------
+
+  const partial = { round: 0, text: "", thinking: "", tool_call: "" };
+  let textTimer = 0;
+
+  function takePartial({ round, parts }) {
+    if (round !== partial.round) Object.assign(partial, { round, text: "", thinking: "", tool_call: "" });
+    for (const [name, part] of Object.entries(parts)) {
+      partial[name] = part.append ? partial[name] + part.text : part.text;
+    }
+    if (!textTimer) textTimer = setTimeout(showPartial, TEXT_MS);
+  }
+
+  function showPartial() {
+    textTimer = 0;
+    const detail = byId("step-detail");
+    if (!("running" in detail.dataset) || Number(detail.dataset.round) !== partial.round) return;
+    for (const place of detail.querySelectorAll("[data-partial]")) {
+      const text = partial[place.dataset.partial];
+      if (place.textContent === text) continue;
+      const area = place.closest(".pg-partial") || place.parentElement;
+      const atEnd = area.scrollHeight - area.scrollTop - area.clientHeight < 24;
+      place.textContent = text;
+      if (atEnd) area.scrollTop = area.scrollHeight;
+      const box = place.closest("[data-partial-box]");
+      if (box) box.hidden = text === "";
+    }
+    const word = detail.querySelector("[data-partial-state]");
+    if (word) word.textContent = partial.text || partial.tool_call ? "Streaming" : partial.thinking ? "Thinking" : "Waiting for the model";
+  }
+
+  // --- time --------------------------------------------------------------------------------------------------------
+
+  let zero = 0;
+  function setElapsed(ms) {
+    zero = performance.now() - ms;
+  }
+  setElapsed(Number(live.dataset.elapsed));
+
+  function tick() {
+    if (ended) return;
+    const now = performance.now() - zero;
+    for (const place of document.querySelectorAll(".pg-timer")) {
+      place.textContent = (Math.max(now - Number(place.dataset.since), 0) / 1000).toFixed(1);
+    }
+    const axis = Number(byId("step-tree").dataset.axis);
+    for (const bar of byId("step-tree").querySelectorAll(".is-active .pg-live-bar, .pg-round__h .pg-live-bar")) {
+      const start = (parseFloat(bar.getAttribute("x")) * axis) / 100;
+      bar.setAttribute("width", `${Math.max((100 * (now - start)) / axis, 0.4).toFixed(2)}%`);
+    }
+    const line = nowLine();
+    const x = `${Math.min((100 * now) / axis, 100).toFixed(2)}%`;
+    line.setAttribute("x1", x);
+    line.setAttribute("x2", x);
+    if (now > axis) refreshTree();
+  }
+
+  function nowLine() {
+    const grid = document.querySelector("[data-grid]");
+    let line = grid.querySelector(".pg-nowline");
+    if (!line) {
+      line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+      line.setAttribute("class", "pg-nowline");
+      line.setAttribute("y1", "0");
+      line.setAttribute("y2", "100%");
+      grid.append(line);
+    }
+    return line;
+  }
+
+  const clock = setInterval(tick, 200);
+
+  // --- parts of the page as the server has them now ----------------------------------------------------------------
+
+  async function refresh(ids) {
+    const response = await fetch(location.pathname, { headers: { Accept: "text/html" } });
+    if (!response.ok || response.redirected) throw new Error(response.statusText);
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    for (const id of ids) {
+      const fresh = page.getElementById(id);
+      const old = byId(id);
+      if (fresh && old) put(old, document.adoptNode(fresh));
+    }
+    run.adoptTree();
+  }
+
+  // The axis has grown, so every bar stands elsewhere.
+  async function refreshTree() {
+    if (refreshing || ended) return;
+    refreshing = true;
+    try {
+      await refresh(["step-tree", "step-chips"]);
+      const last = Number(byId("step-tree").dataset.last);
+      // Steps that came after the list was read would be missing: they are asked for again.
+      if (!ended && last < place.after) {
+        place.after = last;
+        open();
+      }
+    } catch {
+      // The next tick tries again.
+    } finally {
+      setTimeout(() => (refreshing = false), 1000);
+    }
+  }
+
+  const FINAL = ["run-head", "run-note", "run-summary", "run-findings", "step-tree", "step-chips", "run-answer"];
+
+  async function finish(data) {
+    ended = true;
+    close();
+    clearInterval(clock);
+    await settle(data.message);
+  }
+
+  async function settle(message) {
+    try {
+      await refresh(FINAL);
+    } catch {
+      lost("The run ended, but its page can't be read.", "Trying again…");
+      timer = setTimeout(() => settle(message), 3000);
+      return;
+    }
+    byId("run-lost").hidden = true;
+    if (follow) follow.closest(".pg-steps__foot").remove();
+    if ("running" in byId("step-detail").dataset) run.load(run.state.tab);
+    run.say(message);
+  }
+
+  tick();
+  open();
+})();
