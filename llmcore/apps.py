@@ -1,7 +1,11 @@
 """The runtime as a Django app."""
 
 from django.apps import AppConfig
+from django.conf import settings
 from django.utils.module_loading import autodiscover_modules
+
+from llmcore.redaction import Redactor
+from llmcore.redaction.logs import redact_log
 
 
 class LLMCoreConfig(AppConfig):
@@ -10,5 +14,6 @@ class LLMCoreConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        redact_log(Redactor([settings.SECRET_KEY, *settings.LLM_ENCRYPTION_KEYS, *settings.LLM_SECRET_VALUES()]))
         # A site's tools are registered by importing them, as the admin finds each app's `admin.py`.
         autodiscover_modules("llm_tools")

@@ -8,8 +8,8 @@ from llmcore.findings.finding import Finding, Severity, code, rounds_named, toke
 from llmcore.findings.registry import finder
 from llmcore.findings.view import ModelRound, RunView
 
-# Estimates err by a quarter at most; a count of less than half is something else.
-_FAR_UNDER = 0.5
+# Estimates err by less than half; a count that is lower still is something else.
+_FAR_UNDER = 0.4
 _WORTH_A_LOOK = 2_000
 
 

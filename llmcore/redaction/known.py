@@ -12,9 +12,20 @@ from urllib.parse import quote, quote_plus
 
 # Shorter values are words rather than secrets; masking them would make texts unreadable.
 MIN_LENGTH = 7
-# What people enter as the key of a local server that wants none. Source: the documentation of those servers.
+# What people enter where a server wants no key, and defaults that everybody knows. Source: those servers' manuals.
 PLACEHOLDERS = frozenset(
-    {"lm-studio", "not-needed", "no-key-needed", "no-key-required", "sk-no-key-required", "placeholder"}
+    {
+        "changeme",
+        "development",
+        "lm-studio",
+        "no-key-needed",
+        "no-key-required",
+        "not-needed",
+        "password",
+        "placeholder",
+        "postgres",
+        "sk-no-key-required",
+    }
 )
 _MIN_BASE64 = 10
 
