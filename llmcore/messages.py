@@ -18,9 +18,13 @@ JSON = Any
 Role = Literal["system", "user", "assistant", "tool"]
 
 
+# Made once: `json.dumps` makes one for each call.
+_canonical = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
 def canonical_json(value: JSON) -> str:
     """The one spelling of a JSON value: sorted keys, no spaces, no escapes but the needed ones."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return _canonical.encode(value)
 
 
 def digest_of(value: JSON) -> str:

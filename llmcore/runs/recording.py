@@ -28,7 +28,9 @@ class Recorder:
         self._sent: list[str] = _sent_last(trace.steps) if trace else []
         self._compared = False
         self._message_tokens = 0
-        self._tools: dict[tuple[str, ...], tuple[str | None, int]] = {}
+        self._described: ModelCall | None = None
+        self._description: dict[str, JSON] = {}
+        self._tool_tokens = 0
         self._covered_ms = 0.0
 
     def now_ms(self) -> float:
@@ -166,23 +168,17 @@ class Recorder:
         self, call: ModelCall, wire: WireRequest, messages: Sequence[Message], repairs: list[str]
     ) -> dict[str, JSON]:
         kept, added = self._difference(messages)
-        tools, tool_tokens = self._offered(call)
         return {
+            **self._describe(call),
             "kept": kept,
             "added": added,
             "messages": kept + len(added),
-            "tools": tools,
-            "tool_names": [spec.name for spec in call.tools],
-            "tool_choice": call.tool_choice,
-            "parameters": call.parameters.to_json(),
-            "adapter": call.provider.adapter,
-            "model": call.model.name,
             "method": wire.method,
             "url": wire.url,
             "headers": wire.masked_headers,
             "body_sha256": wire.sha256,
             "body_bytes": len(wire.body),
-            "input_tokens_estimate": self._message_tokens + tool_tokens,
+            "input_tokens_estimate": self._message_tokens + self._tool_tokens,
             "repairs": repairs,
         }
 
@@ -202,14 +198,22 @@ class Recorder:
         self._sent.extend(digests)
         return known, digests
 
-    def _offered(self, call: ModelCall) -> tuple[str | None, int]:
-        """The digest and the estimated tokens of the tools; the same tools are looked at once."""
+    def _describe(self, call: ModelCall) -> dict[str, JSON]:
+        """What is the same for all requests of one call; nearly all rounds have the same one."""
         assert self._trace is not None
-        key = tuple(spec.name for spec in call.tools)
-        if key not in self._tools:
-            specs = [spec.to_json() for spec in call.tools]
-            self._tools[key] = (self._trace.keep(specs) if specs else None, estimate_tools(call.tools))
-        return self._tools[key]
+        if call is not self._described:
+            tools = [spec.to_json() for spec in call.tools]
+            self._described = call
+            self._tool_tokens = estimate_tools(call.tools)
+            self._description = {
+                "tools": self._trace.keep(tools) if tools else None,
+                "tool_names": [spec.name for spec in call.tools],
+                "tool_choice": call.tool_choice,
+                "parameters": call.parameters.to_json(),
+                "adapter": call.provider.adapter,
+                "model": call.model.name,
+            }
+        return self._description
 
     def _kept(self, text: str | None) -> str | None:
         return self._trace.keep(text) if self._trace and text is not None else None
