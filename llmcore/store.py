@@ -26,6 +26,7 @@ from llmcore.models import (
     UsageRecord,
 )
 from llmcore.providers.base import ModelCall
+from llmcore.redaction.values import storable
 from llmcore.usage import COUNTS, Prices, Usage
 
 # Stands for a key that isn't needed; it makes a request look as the real one, masked.
@@ -119,7 +120,7 @@ class DatabaseMeter:
             provider_slug=call.provider.slug,
             model_name=call.model.name,
             served_model=(response.served_model or "").replace("\0", "")[:200],
-            raw=None if response.usage is None else response.usage.raw,
+            raw=None if response.usage is None else storable(response.usage.raw),
             cost=cost,
             error_kind="" if response.error is None else response.error.kind.value,
             **_counts(response.usage),

@@ -27,7 +27,7 @@ class SkillForm(forms.ModelForm):
         label=gettext_lazy("Allowed tools"),
         all_label=gettext_lazy("no restriction"),
         ticked_label=gettext_lazy("only the tools ticked below"),
-        help_text=gettext_lazy("Runs with this skill are offered no others. It never approves anything."),
+        help_text=gettext_lazy("Runs are offered only what one of their skills allows. It never approves anything."),
     )
 
     class Meta:

@@ -152,6 +152,13 @@ def test_tags_are_typed_with_commas(admin: Client) -> None:
     assert (snippet.tags, snippet.version) == ([], 2)
 
 
+def test_snippets_are_found_by_their_tags(admin: Client) -> None:
+    wanted = SnippetFactory(tags=["voice", "mail"])
+    SnippetFactory(tags=["chat"])
+    page = admin.get(reverse("admin:llmcore_snippet_changelist"), {"q": "mail"})
+    assert list(page.context["cl"].result_list) == [wanted]
+
+
 @pytest.mark.parametrize(("model", "make"), [("skill", SkillFactory), ("snippet", SnippetFactory)])
 def test_the_lists_take_the_same_queries_for_any_number(
     admin: Client, django_assert_max_num_queries: DjangoAssertNumQueries, model: str, make: Any

@@ -210,10 +210,12 @@ def test_a_failed_call_is_metered_as_unknown_not_zero() -> None:  # M1
 
 
 @pytest.mark.parametrize("claimed", [-1, 10**12])
-def test_an_impossible_count_is_unknown(claimed: int) -> None:
-    response = ModelResponse(usage=Usage(input_tokens=claimed, output_tokens=3), served_model="m\0" * 300)
+def test_what_a_server_claims_beyond_reason_is_stored_as_far_as_it_can_be(claimed: int) -> None:
+    usage = Usage(input_tokens=claimed, output_tokens=3, raw={"note": "a\0b\ud800"})
+    response = ModelResponse(usage=usage, served_model="m\0" * 300)
     store.DatabaseMeter().record(model_call(LanguageModelFactory()), response, None)
     record = UsageRecord.objects.get()
+    assert "\0" not in record.raw["note"] and "\ud800" not in record.raw["note"]
     assert record.input_tokens is None and record.output_tokens == 3 and len(record.served_model) == 200
 
 
