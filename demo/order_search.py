@@ -14,6 +14,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 
 from demo.models import Order, Payment
 from llmcore.errors import ToolError
+from llmcore.redaction import storable
 
 TEXT_LOOKUPS = ("exact", "iexact", "icontains", "istartswith", "in")
 NUMBER_LOOKUPS = ("exact", "gt", "gte", "lt", "lte", "in")
@@ -37,11 +38,8 @@ class Field:
 def read_text(value: Any, name: str) -> str:
     if not isinstance(value, str) or len(value) > LONGEST_TEXT:
         raise ToolError(f"“{name}” takes a text of at most {LONGEST_TEXT} characters.")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ToolError(f"“{name}” holds a character that is none.") from None
-    if "\x00" in value:
+    # Not every database takes NUL and lone surrogates.
+    if storable(value) != value:
         raise ToolError(f"“{name}” holds a character that is none.")
     return value
 

@@ -11,13 +11,14 @@ from demo.formats import moment, money
 from demo.models import Customer, Order
 from llmcore.errors import ToolError
 from llmcore.messages import JSON
+from llmcore.redaction import storable
 from llmcore.tools.registry import tool
 
 
 @tool(group="customers", permission="demo.view_customer")
 def get_customer(email: Annotated[str, "The customer's e-mail address.", {"maxLength": 254}]) -> JSON:
     """A customer by e-mail address: name, place, language, how many orders for how much, and the last five orders."""
-    customer = Customer.objects.filter(email__iexact=email).first() if "\x00" not in email else None
+    customer = Customer.objects.filter(email__iexact=storable(email)).first()
     if customer is None:
         raise ToolError(f"There is no customer with the address {email!r}. Search orders by customer__name__icontains.")
     counted = customer.orders.exclude(status=Order.Status.CANCELLED).aggregate(count=Count("pk"), total=Sum("total"))

@@ -13,6 +13,7 @@ from demo.models import Order, OrderNote, Payment, Refund
 from demo.order_search import find_orders
 from llmcore.errors import ToolError
 from llmcore.messages import JSON
+from llmcore.redaction import storable
 from llmcore.tools.base import Effect, ToolContext
 from llmcore.tools.registry import tool
 
@@ -131,10 +132,11 @@ def add_order_note(
     text: Annotated[str, "What colleagues should know, in plain text.", {"minLength": 1, "maxLength": 500}],
 ) -> JSON:
     """Leave a note on an order for colleagues. Customers don't see it. The same text is kept only once."""
-    if "\x00" in text or not text.strip():
+    text = storable(text).strip()
+    if not text:
         raise ToolError("A note needs a text.")
     _note, created = OrderNote.objects.get_or_create(
-        order=order_of(order_number), text=text.strip(), defaults={"author": context.user}
+        order=order_of(order_number), text=text, defaults={"author": context.user}
     )
     return {"order": order_number, "added": created}
 
@@ -146,9 +148,8 @@ def sees_customers(context: ToolContext) -> bool:
 
 
 def order_of(number: str) -> Order:
-    order = None
-    if "\x00" not in number:
-        order = Order.objects.select_related("customer").filter(number__iexact=number.strip()).first()
+    found = Order.objects.select_related("customer").filter(number__iexact=storable(number).strip())
+    order = found.first()
     if order is None:
         raise ToolError(f"There is no order {number!r}. Order numbers look like DJ-48213.")
     return order

@@ -13,6 +13,7 @@ from demo.formats import money
 from demo.models import Order, OrderLine, Product
 from llmcore.errors import ToolError
 from llmcore.messages import JSON
+from llmcore.redaction import storable
 from llmcore.tools.registry import tool
 
 MOST_GROUPS = 40
@@ -57,7 +58,7 @@ def stock_levels(
     are the furthest below come first."""
     found = Product.objects.annotate(spare=F("stock") - F("reorder_level"))
     if sku is not None:
-        found = found.filter(sku=sku) if "\x00" not in sku else found.none()
+        found = found.filter(sku=storable(sku))
         if not found.exists():
             raise ToolError(f"There is no article with the SKU {sku!r}. SKUs look like COF-BJ-1000.")
     if category is not None:

@@ -204,6 +204,12 @@ def test_note_is_kept_once_with_its_author(use: Use) -> None:
     assert (note.text, note.author, note.order.number) == ("Refund pay_7Qm2xV.", clerk, "DJ-48213")
 
 
+def test_note_with_characters_that_are_none_is_kept_without_them(use: Use) -> None:
+    use("add_order_note", order_number="DJ-48213", text="Refund\x00 it\ud800.")
+
+    assert OrderNote.objects.get().text == "Refund\ufffd it\ufffd."
+
+
 def test_customer_is_found_by_address(use: Use) -> None:
     customer = use("get_customer", email=AMELIA.upper())
 
@@ -258,7 +264,6 @@ def test_stock_lists_what_has_to_be_reordered_first(use: Use) -> None:
         ("list_payments", {"order_number": "%"}, "There is no order"),
         ("list_refunds", {"since": "2026-02-30"}, "since"),
         ("add_order_note", {"order_number": "DJ-48213", "text": " "}, "needs a text"),
-        ("add_order_note", {"order_number": "DJ-48213", "text": "a\x00"}, "needs a text"),
         ("get_customer", {"email": "nobody@example.com"}, "There is no customer"),
         ("get_customer", {"email": "\x00"}, "There is no customer"),
         ("read_policy", {"name": "../prompts/support-triage"}, "Choices are: gift-cards"),
@@ -267,6 +272,9 @@ def test_stock_lists_what_has_to_be_reordered_first(use: Use) -> None:
         ("sales_summary", {"start": "2020-01-01", "end": "2026-01-01"}, "up to 92 days later"),
         ("stock_levels", {"sku": "X"}, "There is no article"),
         ("stock_levels", {"sku": "\x00"}, "There is no article"),
+        ("stock_levels", {"sku": "\ud800"}, "There is no article"),
+        ("get_order", {"number": "\ud800"}, "There is no order"),
+        ("get_customer", {"email": "\ud800"}, "There is no customer"),
     ],
 )
 def test_what_does_not_exist_is_said_in_words(use: Use, name: str, arguments: dict[str, Any], message: str) -> None:
