@@ -41,6 +41,8 @@ SECRET_KEY = env.str("SECRET_KEY", default="") or secret_file(DATA_DIR / "secret
 ENCRYPTION_KEYS = env.list("LLM_ENCRYPTION_KEYS", default=[]) or [
     secret_file(DATA_DIR / "encryption_key", Fernet.generate_key().decode())
 ]
+# Variables that a provider may name as the home of its key although they don't end with _API_KEY or _API_TOKEN.
+KEY_VARIABLES = env.list("LLM_KEY_VARIABLES", default=[])
 DEMO_MODEL_URL = env.str("DEMO_MODEL_URL", default="http://127.0.0.1:8766/v1")
 LEASE_S = env.float("LLM_LEASE_S", default=15.0)
 

@@ -143,6 +143,7 @@ LOGGING = {"version": 1, "disable_existing_loggers": False, "loggers": {"httpx":
 LLM_MAX_ROUNDS = 50
 LLM_MAX_REQUEST_BYTES = 4_000_000
 LLM_ENCRYPTION_KEYS = env.ENCRYPTION_KEYS
+LLM_KEY_VARIABLES = env.KEY_VARIABLES
 LLM_ENVIRONMENT_SECRET = env.environment_secret
 LLM_SECRET_VALUES = env.secret_values
 # A worker that isn't heard of for this long has lost its run.

@@ -42,7 +42,7 @@ def problem_of_key(key: str) -> str:
 
 def problem_of_variable(name: str) -> str:
     """Why the variable `name` can't be used as a key, in words for the person who typed it; empty if it can."""
-    if KEY_VARIABLE.fullmatch(name) or name in getattr(settings, "LLM_KEY_VARIABLES", ()):
+    if KEY_VARIABLE.fullmatch(name) or name in settings.LLM_KEY_VARIABLES:
         return ""
     return (
         "The name of a variable must end with _API_KEY or _API_TOKEN, for example OPENAI_API_KEY, so that no other "
