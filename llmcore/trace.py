@@ -90,9 +90,7 @@ class ToolResultData(TypedDict, total=False):
     name: str
     message: str  # digest of the tool message that the model gets
     is_error: bool
-    error_kind: (
-        str | None
-    )  # parse, schema, unknown_tool, not_offered, tool_error, exception, timeout, cut_off, halted, ...
+    error_kind: str | None  # a `FailureKind` of the tools, None where it is no error
     preview: str
     bytes: int  # of the whole result, UTF-8
     full: str | None  # digest of the whole result where the model got less

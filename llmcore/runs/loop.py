@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llmcore.configuration import LanguageModel, Provider
@@ -49,7 +49,7 @@ class _Run:
     transcript: Transcript
     calls: CallRunner
     max_rounds: int
-    sent: int = field(default=0)
+    sent: int = 0
 
     @property
     def at_limit(self) -> bool:
@@ -118,12 +118,17 @@ class ToolLoop:
 
     def dry_run(self, state: RunState) -> LoopEnd:
         """Record the request that the next round would send, and send nothing."""
-        run = self._begin(Progress(state), state)
-        repairs = run.extend_transcript()
-        call = self._next_call(run)
-        wire = self._client.prepare(call, run.transcript)
-        self._recorder.assembled(call, wire, run.transcript.messages, repairs)
-        return LoopEnd(outcome=Outcome(reason=EndReason.DRY_RUN, detail="Nothing was sent."), state=state)
+        progress = Progress(state)
+        try:
+            run = self._begin(progress, state)
+            repairs = run.extend_transcript()
+            call = self._next_call(run)
+            wire = self._client.prepare(call, run.transcript)
+            self._recorder.assembled(call, wire, run.transcript.messages, repairs)
+            outcome = Outcome(reason=EndReason.DRY_RUN, detail="Nothing was sent.")
+        except Exception as error:
+            outcome = self._failed(progress, error)
+        return LoopEnd(outcome=outcome, state=state)
 
     async def _rounds(self, run: _Run) -> Outcome:
         self._recorder.interrupted(run.progress.last_results(), round=run.progress.rounds_used)
@@ -168,6 +173,9 @@ class ToolLoop:
             cancel=self._cancel,
         )
         self._recorder.response(call, completion, round=round, started_ms=started_ms)
+        if completion.response.cancelled:
+            # Whoever goes on from here makes this round again.
+            run.progress.rounds_used -= 1
         return completion.response
 
     async def _answer_calls(self, run: _Run) -> None:

@@ -10,6 +10,7 @@ from llmcore.configuration import Limits, Parameters
 from llmcore.messages import JSON, FinishReason, Message, ToolCall, digest_of
 from llmcore.runs.transcript import interrupted, split_results
 from llmcore.tools.base import Effect
+from llmcore.tools.results import FailureKind
 from llmcore.trace import RunStep, StepKind
 
 
@@ -135,29 +136,39 @@ def _identity(name: str, arguments_digest: str) -> str:
 def replay(initial: RunState, steps: Iterable[RunStep], contents: Mapping[str, JSON]) -> RunState:
     """The state after the recorded `steps` of a run that began at `initial`.
 
-    Calls with a recorded result keep it and never run again. A started call without one is pending again, unless
-    running it twice could do harm: then its result says that it was interrupted.
+    Calls with a recorded result keep it and never run again. A call that was started and has none, or that a
+    cancellation broke off, is pending again, unless running it twice could do harm: then its result says so. A model's
+    answer that was broken off counts for nothing.
     """
     progress = Progress(initial)
     started: dict[str, Mapping[str, JSON]] = {}
     for step in steps:
         data = step.data
         match step.kind:
-            case StepKind.RESPONSE:
+            case StepKind.RESPONSE if not data["cancelled"]:
                 progress.rounds_used = step.round
-                if not data["error"] and not data["cancelled"]:
+                if not data["error"]:
                     reason = FinishReason(data["finish_reason"]) if data["finish_reason"] else None
                     progress.add_answer(Message.from_json(contents[data["message"]]), reason)
             case StepKind.TOOL_CALL:
                 started[data["call_id"]] = data
             case StepKind.TOOL_RESULT:
-                _close(progress, started.pop(data["call_id"], None), Message.from_json(contents[data["message"]]))
+                begun = started.pop(data["call_id"], None)
+                if not _may_run_again(begun, data):
+                    _close(progress, begun, Message.from_json(contents[data["message"]]))
     for call in progress.pending_calls():
         begun = started.get(call.id)
         if begun and begun["effect"] == Effect.NON_IDEMPOTENT_WRITE and not begun["problem"]:
             _close(progress, begun, interrupted(call))
     progress.order_results()
     return progress.state()
+
+
+def _may_run_again(begun: Mapping[str, JSON] | None, result: Mapping[str, JSON]) -> bool:
+    """Whether a result only says that a cancellation kept the call from running, or broke it off harmlessly."""
+    if result["error_kind"] != FailureKind.CANCELLED:
+        return False
+    return not result["effect_unknown"] or (begun is not None and begun["effect"] != Effect.NON_IDEMPOTENT_WRITE)
 
 
 def _close(progress: Progress, begun: Mapping[str, JSON] | None, result: Message) -> None:

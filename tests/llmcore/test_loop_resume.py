@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from dataclasses import replace
@@ -121,6 +122,87 @@ async def test_a_request_after_an_interruption_is_a_difference_to_the_one_before
     assert again.kind is StepKind.REQUEST and again.round == 2
     assert (again.data["kept"], again.data["added"]) == (5, [])  # T4
     assert again.data["body_sha256"] == prefix[cut].data["body_sha256"]
+
+
+async def test_what_a_cancellation_kept_from_running_runs_when_the_run_goes_on(
+    bench: LoopBench, runs: Counter[tuple[str, int]]
+) -> None:
+    cancel = asyncio.Event()
+
+    @bench.tools.tool()
+    async def wait() -> str:
+        """Wait for a cancellation, or, when there was one, don't."""
+        if not cancel.is_set():
+            cancel.set()
+            await asyncio.Event().wait()
+        return "waited"
+
+    bench.script(Turn(tool_calls=(call("wait"), call("pay", {"n": 1}))), Turn(text="Done."))
+    initial = bench.state()
+    stopped = await bench.run(initial, cancel=cancel)
+    assert (stopped.outcome.reason, runs) == (EndReason.CANCELLED, {})
+    trace = RunTrace(steps=bench.trace.steps, contents=bench.trace.contents)
+
+    end = await bench.run(replay(initial, trace.steps, trace.contents), trace=trace)
+
+    assert (end.outcome.reason, runs["pay", 1]) == (
+        EndReason.COMPLETED,
+        1,
+    )  # D1: a worker that is stopped loses nothing
+    assert bench.results_sent() == ["waited", "pay 1"]
+
+
+async def test_a_write_that_a_cancellation_broke_off_is_not_made_again(bench: LoopBench) -> None:
+    cancel = asyncio.Event()
+    paid: list[int] = []
+
+    @bench.tools.tool(effect=Effect.NON_IDEMPOTENT_WRITE)
+    async def pay_slowly() -> None:
+        """Pay, but never come back."""
+        paid.append(1)
+        cancel.set()
+        await asyncio.Event().wait()
+
+    bench.script(Turn(tool_calls=(call("pay_slowly"),)), Turn(text="Done."))
+    initial = bench.state()
+    await bench.run(initial, cancel=cancel)
+
+    end = await bench.run(replay(initial, bench.trace.steps, bench.trace.contents), trace=None)
+
+    assert (end.outcome.reason, paid) == (EndReason.COMPLETED, [1])  # D3
+    assert "Whether it had an effect is unknown." in bench.results_sent()[0]
+
+
+async def test_an_answer_that_was_broken_off_is_asked_for_again_in_the_same_round(bench: LoopBench) -> None:
+    cancel = asyncio.Event()
+    cancel_at_first = CancelAtFirstPiece(cancel)
+    bench.script(Turn(text="tick " * 1_000, chunk_delay_s=0.01))
+    initial = bench.state()
+    stopped = await bench.run(initial, trace=RunTrace(cancel_at_first), cancel=cancel)
+    bench.script(Turn(text="Done."))
+
+    end = await bench.run(replay(initial, cancel_at_first.steps, cancel_at_first.contents), trace=None)
+
+    assert stopped.outcome.reason is EndReason.CANCELLED and stopped.state.rounds_used == 0
+    assert (end.outcome.answer, end.state.rounds_used) == ("Done.", 1)
+
+
+class CancelAtFirstPiece:
+    def __init__(self, cancel: asyncio.Event) -> None:
+        self.cancel = cancel
+        self.steps: list[Any] = []
+        self.contents: dict[str, Any] = {}
+
+    def step(self, step: Any, contents: Any) -> None:
+        self.steps.append(step)
+        self.contents.update(contents)
+
+    def delta(self, round: int, delta: Any) -> None:
+        self.cancel.set()
+
+    def exchange(self, sequence: int, exchange: Any) -> None: ...
+
+    async def committed(self) -> None: ...
 
 
 async def test_a_state_with_pending_calls_runs_them_before_the_next_request(

@@ -11,6 +11,7 @@ from llmcore.configuration import LanguageModel, Limits, Parameters
 from llmcore.errors import ErrorKind
 from llmcore.messages import FinishReason, Message, Part
 from llmcore.providers.scripted import Turn
+from llmcore.runs.hooks import Hooks
 from llmcore.runs.outcome import STATUS_OF, EndReason, RunStatus
 from llmcore.trace import StepKind
 from tests.llmcore.conftest import LoopBench, call
@@ -246,8 +247,6 @@ async def test_an_error_of_our_own_ends_the_run_with_an_error_step(bench: LoopBe
     def broken(*_: Any) -> None:
         raise KeyError("secret-value")
 
-    from llmcore.runs.hooks import Hooks
-
     end = await bench.run(hooks=Hooks(pre_tool_use=(broken,)), redact=lambda text: text.replace("secret-value", "•••"))
 
     assert (end.outcome.reason, end.outcome.status) == (EndReason.INTERNAL_ERROR, RunStatus.FAILED)  # L14
@@ -261,10 +260,9 @@ async def test_an_error_of_our_own_ends_the_run_with_an_error_step(bench: LoopBe
 async def test_a_record_that_can_not_be_used_is_an_outcome_that_says_so(bench: LoopBench) -> None:
     bench.adapter = "telegraph"
 
-    end = await bench.run()
-
-    assert end.outcome.reason is EndReason.INTERNAL_ERROR
-    assert "telegraph" in end.outcome.detail
+    for end in (await bench.run(), bench.loop().dry_run(bench.state())):
+        assert end.outcome.reason is EndReason.INTERNAL_ERROR
+        assert "telegraph" in end.outcome.detail
 
 
 async def test_a_dry_run_sends_nothing_and_shows_the_bytes_of_round_one(bench: LoopBench) -> None:

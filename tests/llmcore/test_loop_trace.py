@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from llmcore.configuration import LanguageModel
+from llmcore.configuration import LanguageModel, Parameters
 from llmcore.messages import JSON
 from llmcore.metering.client import ModelClient, open_http
 from llmcore.providers.scripted import Turn
@@ -115,8 +117,6 @@ async def test_steps_are_numbered_and_timed_in_order(bench: LoopBench) -> None:
 
 
 async def test_a_response_step_says_what_came_and_what_it_cost(bench: LoopBench) -> None:
-    from decimal import Decimal
-
     bench.language_model = LanguageModel(name="scripted", prices=Prices(input=Decimal(2), output=Decimal(10)))
     usage = {"prompt_tokens": 1_000, "completion_tokens": 100, "total_tokens": 1_100}
     bench.script(Turn(text="Done.", usage=usage))
@@ -154,8 +154,6 @@ async def test_a_request_names_only_the_messages_that_are_new(bench: LoopBench) 
 
 
 async def test_hash_and_size_of_each_body_are_kept(bench: LoopBench) -> None:
-    import hashlib
-
     await bench.run()
 
     for data, request in zip(bench.data(StepKind.REQUEST), bench.requests, strict=True):
@@ -222,7 +220,7 @@ async def trace_bytes(bench: LoopBench, client: ModelClient, rounds: int) -> int
     bench.client = client
     trace = RunTrace(clock=lambda: 0.0)
 
-    end = await bench.run(bench.state(max_rounds=rounds), trace=trace)
+    end = await bench.run(bench.state(max_rounds=rounds, parameters=Parameters(stream=False)), trace=trace)
 
     assert end.state.rounds_used == rounds
     return len(json.dumps(trace.to_json()))
