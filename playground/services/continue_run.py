@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -12,7 +11,7 @@ from django.utils import timezone
 from llmcore.runs.outcome import RunStatus
 from playground.claims import queue_columns
 from playground.models import Run
-from playground.queue import hand_over
+from playground.queue import hand_over_on_commit
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +21,7 @@ def continue_run(*, run: Run, by: User | None) -> bool:
     with transaction.atomic():
         going_on = requeue_interrupted(run)
         if going_on:
-            transaction.on_commit(partial(hand_over, run.pk), robust=True)
+            hand_over_on_commit(run.pk)
     if going_on:
         logger.info("run %s goes on, as %s asked", run.pk, by)
     return going_on

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any, Literal, Self, get_args
 
 from django.conf import settings
@@ -17,7 +16,7 @@ from llmcore import store
 from llmcore.configuration import ThinkingEffort
 from llmcore.redaction import Redactor, storable
 from playground.models import Run
-from playground.queue import hand_over, patience
+from playground.queue import hand_over_on_commit, patience
 
 OverrideMode = Literal["replace", "append"]
 TITLE_CHARS = 80
@@ -73,8 +72,7 @@ def start_run(*, request: RunRequest, by: User, parent: Run | None = None) -> Ru
     """
     with transaction.atomic():
         run = write_run(request=request, by=by, parent=parent)
-        # A broker that is down loses nothing: the periodic job hands over what is left in the queue.
-        transaction.on_commit(partial(hand_over, run.pk), robust=True)
+        hand_over_on_commit(run.pk)
     return run
 
 

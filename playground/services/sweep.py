@@ -28,9 +28,12 @@ def sweep(*, now: datetime) -> None:
     overdue = Run.objects.filter(lease_until__lt=now)
     for run_id, attempt in list(overdue.filter(status=RunStatus.RUNNING).values_list("pk", "attempt")):
         interrupt(run_id, attempt, now=now)
+    stale = RunPartial.objects.exclude(run__status=RunStatus.RUNNING)
+    # A deletion takes the lock of writers on SQLite, even one of nothing.
+    if stale.exists():
+        stale.delete()
     for run in overdue.filter(status=RunStatus.QUEUED).only("queued_at", "lease_until"):
         hand_over_again(run, now=now)
-    RunPartial.objects.exclude(run__status=RunStatus.RUNNING).delete()
 
 
 @transaction.atomic

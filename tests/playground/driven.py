@@ -37,7 +37,9 @@ class Script:
 
     def run(self, **changes: object) -> Run:
         """A run, driven to its end."""
-        run = write_run(request=self.request(**changes), by=None)
+        return self.drive(write_run(request=self.request(**changes), by=None))
+
+    def drive(self, run: Run) -> Run:
         assert drive_run(run_id=run.pk, worker="test")
         run.refresh_from_db()
         return run

@@ -1,0 +1,211 @@
+"""Real Celery workers on this test's database: told of runs over the queue, stopped, and killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+from pytest_django import Settings
+
+from llmcore.providers.scripted.scenario import Turn
+from playground.models import Run, RunPartial
+from playground.queue import hand_over
+from playground.services.cancel_run import cancel_run
+from playground.services.continue_run import continue_run
+from playground.services.start_run import start_run, write_run
+from tests.playground.driven import Script, call, script, wait_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LEASE_S = 2.0
+COMMAND = "-m celery -A config worker --pool threads --concurrency 4 --without-gossip --without-mingle"
+SLOWLY = {"chunk_chars": 5, "chunk_delay_s": 0.05}
+LOOK_UP = Turn(tool_calls=(call("list_policies"),))
+StartWorker = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def environment(tmp_path: Path, settings: Settings) -> dict[str, str]:
+    """A data folder of its own, but for the database and the queue, which are this test's."""
+    settings.LLM_LEASE_S = LEASE_S
+    (tmp_path / "queue").symlink_to(settings.QUEUE_DIR)
+    changes = {
+        "DATA_DIR": str(tmp_path),
+        "LLM_LEASE_S": str(LEASE_S),
+        "LLM_ENCRYPTION_KEYS": ",".join(settings.LLM_ENCRYPTION_KEYS),
+        "SECRET_KEY": settings.SECRET_KEY,
+        "DATABASE_URL": "",
+        "REDIS_URL": "",
+    }
+    database = connection.settings_dict
+    if connection.vendor == "sqlite":
+        (tmp_path / "db.sqlite3").symlink_to(database["NAME"])
+    else:
+        changes["DATABASE_URL"] = "postgres://{USER}:{PASSWORD}@{HOST}:{PORT}/{NAME}".format(**database)
+    return {**os.environ, **changes}
+
+
+@pytest.fixture
+def start_worker(environment: dict[str, str], tmp_path: Path) -> Iterator[StartWorker]:
+    """Starts workers, waits until they take runs, and ends them after the test."""
+    with ExitStack() as stack:
+        started: list[subprocess.Popen[bytes]] = []
+
+        def start(**changes: str) -> subprocess.Popen[bytes]:
+            path = tmp_path / f"worker-{len(started)}.log"
+            log = stack.enter_context(path.open("wb"))
+            process = subprocess.Popen(
+                [sys.executable, *COMMAND.split(), "--loglevel", "INFO", "-n", f"w{len(started)}@test"],
+                cwd=ROOT,
+                env={**environment, **changes},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+            started.append(process)
+            stack.callback(end, process)
+            wait_for(lambda: b" ready." in path.read_bytes() or process.poll() is not None, "the worker", 60)
+            assert process.poll() is None, path.read_text()
+            return process
+
+        yield start
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def slow() -> Iterator[Script]:
+    """Calls a tool, then says 300 characters within three seconds."""
+    with script(LOOK_UP, Turn(text="word " * 60, **SLOWLY), tool_groups=["policies"]) as model:
+        yield model
+
+
+def status(run: Run) -> str:
+    return str(Run.objects.values_list("status", flat=True).get(pk=run.pk))
+
+
+def kinds(run: Run) -> list[str]:
+    return list(run.steps.values_list("kind", flat=True))
+
+
+def streaming(run: Run) -> bool:
+    return RunPartial.objects.filter(run=run).exclude(text="").exists()
+
+
+def manage(environment: dict[str, str], code: str) -> str:
+    """What `code` prints in a process of its own."""
+    command = [sys.executable, "manage.py", "shell", "--no-imports", "-c", code]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_worker_drives_a_run_that_it_is_told_of(start_worker: StartWorker) -> None:  # D1, D5
+    worker = start_worker()
+    with script(LOOK_UP, Turn(text="Good day."), tool_groups=["policies"]) as model:
+        run = start_run(request=model.request(), by=None)
+        wait_for(lambda: status(run) == "completed")
+    run.refresh_from_db()
+    assert run.answer == "Good day." and run.worker.endswith(f":{worker.pid}")
+    assert run.queue_ms is not None and run.queue_ms < 2000
+    assert kinds(run) == ["request", "response", "tool_call", "tool_result", "request", "response"]
+
+
+def test_messages_that_come_again_change_nothing(start_worker: StartWorker, slow: Script) -> None:  # D1
+    start_worker()
+    run = start_run(request=slow.request(), by=None)
+    for _ in range(3):
+        hand_over(run.pk)
+    wait_for(lambda: status(run) == "completed")
+    hand_over(run.pk)
+    other = start_run(request=slow.request(), by=None)
+    wait_for(lambda: status(other) == "completed")
+    run.refresh_from_db()
+    assert run.attempt == 1 and len(slow.model.requests) == 4
+
+
+def test_a_run_stops_within_a_second_of_the_click(start_worker: StartWorker, slow: Script) -> None:  # D2
+    start_worker()
+    run = start_run(request=slow.request(), by=None)
+    wait_for(lambda: streaming(run))
+    clicked = time.monotonic()
+    cancel_run(run=run, by=None, now=timezone.now())
+    wait_for(lambda: status(run) == "cancelled")
+    assert time.monotonic() - clicked < 1
+    wait_for(lambda: slow.model.requests[-1].disconnected, "the stream to be closed")
+
+
+def test_a_run_survives_a_killed_worker(start_worker: StartWorker, slow: Script) -> None:  # D3
+    workers = {worker.pid: worker for worker in (start_worker(), start_worker())}
+    run = start_run(request=slow.request(), by=None)
+    wait_for(lambda: streaming(run))
+    run.refresh_from_db()
+    workers[int(run.worker.rpartition(":")[2])].send_signal(signal.SIGKILL)
+    killed = time.monotonic()
+    wait_for(lambda: status(run) == "interrupted")
+    assert time.monotonic() - killed < LEASE_S + 1.5, "the lease, and how often the other worker looks"
+    recorded = kinds(run)
+    assert recorded == ["request", "response", "tool_call", "tool_result", "request"]
+
+    assert continue_run(run=run, by=None)
+    wait_for(lambda: status(run) == "completed")
+    run.refresh_from_db()
+    assert kinds(run) == [*recorded, "request", "response"]
+    assert (run.attempt, run.answer) == (2, "word " * 60)
+    asked = [sum(m["role"] == "tool" for m in request.json["messages"]) for request in slow.model.requests]
+    assert asked == [0, 1, 1], "the tool ran once, and the first round was not asked again"
+
+
+def test_a_run_survives_a_worker_that_is_told_to_stop(start_worker: StartWorker, slow: Script) -> None:  # D3
+    first = start_worker()
+    run = start_run(request=slow.request(), by=None)
+    wait_for(lambda: streaming(run))
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(20) == 0
+    assert status(run) == "queued"
+    assert kinds(run)[:4] == ["request", "response", "tool_call", "tool_result"]
+
+    start_worker()
+    wait_for(lambda: status(run) == "completed")
+    run.refresh_from_db()
+    assert (run.attempt, run.answer, run.tool_calls) == (2, "word " * 60, 1)
+
+
+def test_a_run_that_no_worker_was_told_of_is_found(
+    start_worker: StartWorker, environment: dict[str, str], slow: Script
+) -> None:  # D1
+    code = (
+        "from playground.services.start_run import RunRequest, start_run\n"
+        f"print(start_run(request=RunRequest(configuration={slow.configuration.slug!r}, prompt='Hello?'), by=None).pk)"
+    )
+    # Nothing listens there, and the page that started the run must not wait for it.
+    started = time.monotonic()
+    run = Run.objects.get(pk=int(manage({**environment, "REDIS_URL": "redis://127.0.0.1:1/0"}, code)))
+    assert time.monotonic() - started < 20
+    assert run.status == "queued"
+    Run.objects.filter(pk=run.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+    start_worker()
+    wait_for(lambda: status(run) == "completed")
+
+
+def test_redis_works_in_place_of_the_file_system(
+    start_worker: StartWorker, environment: dict[str, str], slow: Script, redis_url: str
+) -> None:
+    start_worker(REDIS_URL=redis_url)
+    run = write_run(request=slow.request(), by=None)
+    manage({**environment, "REDIS_URL": redis_url}, f"from playground.queue import hand_over; hand_over({run.pk})")
+    wait_for(lambda: status(run) == "completed")
