@@ -173,11 +173,13 @@ def test_raw_arguments_go_out_verbatim_and_an_id_can_be_left_out(http: httpx.Cli
 
 
 def test_output_limit_cuts_the_answer(http: httpx.Client) -> None:
-    choice = http.post("chat/completions", json=body("two-rounds", tools=TOOLS, max_tokens=10)).json()["choices"][0]
+    answer = http.post("chat/completions", json=body("two-rounds", tools=TOOLS, max_tokens=12)).json()
+    choice = answer["choices"][0]
 
     assert choice["finish_reason"] == "length"
     assert choice["message"]["reasoning_content"] == TWO_ROUNDS.turns[0].thinking
-    assert choice["message"]["tool_calls"][0]["function"]["arguments"] == json.dumps(CALL["arguments"])[:14]
+    assert choice["message"]["tool_calls"][0]["function"]["arguments"] == json.dumps(CALL["arguments"])[:15]
+    assert answer["usage"]["completion_tokens"] == 12
 
 
 def test_usage_counts_the_prompt_and_its_cached_prefix(http: httpx.Client) -> None:
@@ -259,6 +261,7 @@ def test_words_of_the_user_choose_between_script_and_excuse(http: httpx.Client) 
         (json.dumps({"model": "shop", "messages": []}).encode(), 400, "non-empty"),
         (json.dumps(body("shop", tools=[])).encode(), 400, "minimum length 1"),
         (json.dumps(body("shop", tool_choice="none")).encode(), 400, "only allowed when"),
+        (json.dumps(body("shop", tools=[{"name": "flat"}])).encode(), 400, "tools[0].function.name"),
         (json.dumps(body("gpt-0")).encode(), 404, "two-rounds"),
         (json.dumps(body("shop", {"role": "robot"})).encode(), 400, "role"),
         (json.dumps(body("shop", {"role": "tool", "tool_call_id": "x", "content": ""})).encode(), 400, "preceding"),

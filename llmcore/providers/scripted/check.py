@@ -20,8 +20,8 @@ class Refused(Exception):
 def check_request(data: JSON) -> None:
     """Raise `Refused` for a body that OpenAI would answer with 400.
 
-    Checked is what a runtime gets wrong: the order of calls and their results, an empty list of tools, and a
-    `tool_choice` without tools.
+    Checked is what a runtime gets wrong: the order of calls and their results, an empty list of tools, tools without
+    a name, and a `tool_choice` without tools.
     """
     if not isinstance(data, dict):
         raise Refused(400, "The body of the request must be a JSON object.")
@@ -32,6 +32,10 @@ def check_request(data: JSON) -> None:
         raise Refused(400, "Invalid 'tools': empty array. Expected an array with minimum length 1.", param="tools")
     if "tool_choice" in data and "tools" not in data:
         raise Refused(400, "'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice")
+    for index, tool in enumerate(data.get("tools") or ()):
+        if not isinstance(tool, dict) or not isinstance((tool.get("function") or {}).get("name"), str):
+            param = f"tools[{index}].function.name"
+            raise Refused(400, f"Missing required parameter: '{param}'.", param=param)
     check_messages(messages)
 
 

@@ -126,9 +126,10 @@ class Reply:
         if self.turn.usage is not None:
             return dict(self.turn.usage)
         prompt = tokens_of(self.request["messages"]) + tokens_of(self.request.get("tools"))
-        reasoning = -(-len(self.turn.thinking) // CHARS_PER_TOKEN)
+        thought = len(self.turn.thinking)
         said = len(self.turn.text) + sum(len(call["function"]["name"]) + len(args) for call, args in self.calls())
-        completion = reasoning + max(-(-said // CHARS_PER_TOKEN), 1)
+        reasoning = -(-thought // CHARS_PER_TOKEN)
+        completion = max(-(-(thought + said) // CHARS_PER_TOKEN), 1)
         return {
             "prompt_tokens": prompt,
             "completion_tokens": completion,
@@ -162,6 +163,7 @@ def cut_to(turn: Turn, chars: int) -> Turn:
     for call in turn.tool_calls:
         arguments = call.get("arguments", {})
         spelled = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        left -= len(call["name"])
         if left > 0:
             calls.append({**call, "arguments": spelled[:left]})
         left -= len(spelled)
