@@ -71,3 +71,6 @@ class RefundAdmin(admin.ModelAdmin):
     list_select_related = ["payment"]
     search_fields = ["reference", "payment__reference"]
     autocomplete_fields = ["payment"]
+
+admin.site.site_header = "Beanstalk shop administration"
+admin.site.site_title = "Beanstalk shop"
