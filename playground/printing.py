@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import OutputWrapper
 from django.core.management.color import Style
 
+from llmcore.findings import Finding
 from llmcore.messages import JSON, Message
 from llmcore.runs.outcome import RunStatus
 from llmcore.trace import RunStep, StepKind
@@ -47,7 +48,7 @@ class RunPrinter:
         if run.error and run.error.get("advice"):
             self._line(printable(run.error["advice"]))
         for finding in run.findings:
-            self._line(self._style.WARNING(f"{finding['severity']}: ") + printable(finding["title"]))
+            self._line(self._style.WARNING(f"{finding['severity']}: ") + printable(Finding.from_json(finding).text))
 
     def _step(self, step: RunStep, contents: Mapping[str, JSON]) -> None:
         data: Mapping[str, Any] = step.data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,7 +12,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -23,11 +21,11 @@ from playground.queue import hand_over
 from playground.services.cancel_run import cancel_run
 from playground.services.continue_run import continue_run
 from playground.services.start_run import start_run, write_run
+from tests.playground.beside import ROOT, environment_beside
 from tests.playground.driven import Script, call, script, wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 LEASE_S = 2.0
 COMMAND = "-m celery -A config worker --pool threads --concurrency 4 --without-gossip --without-mingle"
 SLOWLY = {"chunk_chars": 5, "chunk_delay_s": 0.05}
@@ -37,23 +35,8 @@ StartWorker = Callable[..., subprocess.Popen[bytes]]
 
 @pytest.fixture
 def environment(tmp_path: Path, settings: Settings) -> dict[str, str]:
-    """A data folder of its own, but for the database and the queue, which are this test's."""
     settings.LLM_LEASE_S = LEASE_S
-    (tmp_path / "queue").symlink_to(settings.QUEUE_DIR)
-    changes = {
-        "DATA_DIR": str(tmp_path),
-        "LLM_LEASE_S": str(LEASE_S),
-        "LLM_ENCRYPTION_KEYS": ",".join(settings.LLM_ENCRYPTION_KEYS),
-        "SECRET_KEY": settings.SECRET_KEY,
-        "DATABASE_URL": "",
-        "REDIS_URL": "",
-    }
-    database = connection.settings_dict
-    if connection.vendor == "sqlite":
-        (tmp_path / "db.sqlite3").symlink_to(database["NAME"])
-    else:
-        changes["DATABASE_URL"] = "postgres://{USER}:{PASSWORD}@{HOST}:{PORT}/{NAME}".format(**database)
-    return {**os.environ, **changes}
+    return environment_beside(tmp_path, LLM_LEASE_S=str(LEASE_S))
 
 
 @pytest.fixture

@@ -1,0 +1,121 @@
+"""`manage.py llm_run`, as a process of its own on this test's database."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from llmcore.providers.scripted.scenario import Turn
+from playground.models import Run, RunPartial
+from playground.services.export_run import export_run, import_run
+from tests.factories import SkillFactory, SnippetFactory, UserFactory
+from tests.playground.beside import ROOT, environment_beside
+from tests.playground.driven import call, script, wait_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return environment_beside(tmp_path)
+
+
+def llm_run(environment: dict[str, str], *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "manage.py", "llm_run", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, input=stdin, capture_output=True, text=True, timeout=90)
+
+
+def test_it_prints_rounds_and_ends_with_0(environment: dict[str, str]) -> None:
+    turns = Turn(text="Let me look.", tool_calls=(call("list_policies"),)), Turn(text="There are \x1b[31msome\x1b[0m.")
+    with script(*turns, tool_groups=["policies"]) as model:
+        done = llm_run(environment, model.configuration.slug, "--prompt", "Which policies are there?")
+
+    assert done.returncode == 0, done.stderr
+    assert "Round 1" in done.stdout and "Round 2" in done.stdout and "Let me look." in done.stdout
+    assert "→ list_policies {}" in done.stdout and "✓ list_policies" in done.stdout
+    assert "There are \ufffd[31msome\ufffd[0m." in done.stdout, "what a model says must not steer a terminal"
+    assert "\x1b" not in done.stdout, "no colors where it isn't a terminal"
+    run = Run.objects.get()
+    assert (run.status, run.user, run.prompt) == ("completed", None, "Which policies are there?")
+    assert f"Run {run.pk}" in done.stdout
+
+
+def test_as_json_it_prints_the_whole_run_and_nothing_else(environment: dict[str, str]) -> None:  # T6
+    UserFactory(username="ada")
+    skill, snippet = SkillFactory(), SnippetFactory()
+    with script(Turn(text="Good day."), tool_groups=["policies"]) as model:
+        done = llm_run(
+            environment, model.configuration.slug, "--prompt", "-", "--json", "--raw", "--user", "ada",
+            "--skill", skill.slug, "--snippet", snippet.slug, "--tools", "none", "--system", "", "--max-rounds", "2",
+            stdin="From\nstandard input",
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    exported = json.loads(done.stdout)
+    run = Run.objects.get()
+    assert exported == json.loads(json.dumps(export_run(run=run, raw=True)))
+    assert run.request == {
+        **run.request,
+        "prompt": "From\nstandard input",
+        "skills": [skill.slug],
+        "snippets": [snippet.slug],
+        "tools": [],
+        "system_override": "",
+        "max_rounds": 2,
+    }
+    assert run.user is not None and run.user.get_username() == "ada" and run.exchanges.count() == 1
+    again = import_run(data=exported, by=None)
+    assert export_run(run=again, raw=True) == exported
+
+
+@pytest.mark.parametrize(
+    ("turn", "code", "says"),
+    [
+        (Turn(tool_calls=(call("list_policies"),)), 10, "max_rounds"),
+        (Turn(text="Well", finish_reason="length"), 11, "truncated"),
+        (Turn(status=401), 16, "The provider refused the API key"),
+    ],
+)
+def test_its_exit_status_tells_how_the_run_ended(environment: dict[str, str], turn: Turn, code: int, says: str) -> None:
+    with script(turn, tool_groups=["policies"], max_rounds=1) as model:
+        done = llm_run(environment, model.configuration.slug, "--prompt", "Hello?")
+    assert (done.returncode, done.stderr.count("Traceback")) == (code, 0)
+    assert says in done.stdout
+
+
+def test_a_dry_run_shows_the_request_and_sends_nothing(environment: dict[str, str]) -> None:  # A5
+    with script(Turn(text="Good day.")) as model:
+        done = llm_run(environment, model.configuration.slug, "--prompt", "Hello?", "--dry-run")
+        assert not model.model.requests
+    assert done.returncode == 0
+    assert '"content":"Hello?"' in done.stdout.replace(": ", ":") and "SHA-256" in done.stdout
+
+
+def test_what_can_not_be_run_is_said_without_a_traceback(environment: dict[str, str]) -> None:
+    done = llm_run(environment, "no-such-thing", "--prompt", "Hello?")
+    assert done.returncode == 1 and "no configuration “no-such-thing”" in done.stderr
+    assert "Traceback" not in done.stderr
+    with script(Turn(text="Good day.")) as model:
+        done = llm_run(environment, model.configuration.slug, "--prompt", "Hello?", "--user", "nobody")
+        assert done.returncode == 1 and "no active user" in done.stderr
+        done = llm_run(environment, model.configuration.slug, "--prompt", "Hello?", "--skill", "gone")
+        assert done.returncode == 21 and "gone" in done.stdout
+
+
+def test_an_interrupt_from_the_keyboard_cancels_the_run(environment: dict[str, str]) -> None:  # D2
+    with script(Turn(text="word " * 400, chunk_chars=5, chunk_delay_s=0.05)) as model:
+        command = [sys.executable, "manage.py", "llm_run", model.configuration.slug, "--prompt", "Hello?"]
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        wait_for(lambda: RunPartial.objects.exists(), "the answer to be streamed", 60)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=30)
+        wait_for(lambda: model.model.requests[0].disconnected, "the stream to be closed")
+    assert process.returncode == 17, errors
+    assert "Cancelled" in output and "Traceback" not in errors
+    assert Run.objects.get().status == "cancelled"
