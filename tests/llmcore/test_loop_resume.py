@@ -152,6 +152,32 @@ async def test_what_a_cancellation_kept_from_running_runs_when_the_run_goes_on(
     assert bench.results_sent() == ["waited", "pay 1"]
 
 
+async def test_results_of_a_round_that_was_broken_off_keep_the_order_of_the_calls(bench: LoopBench) -> None:
+    cancel = asyncio.Event()
+    ran: list[int] = []
+
+    @bench.tools.tool()
+    async def look_up(n: int) -> int:
+        """Look up an order; the second one found stops the run."""
+        ran.append(n)
+        if n == 2:
+            cancel.set()
+        elif not cancel.is_set():
+            await asyncio.Event().wait()
+        return n
+
+    bench.script(Turn(tool_calls=(call("look_up", {"n": 1}), call("look_up", {"n": 2}))), Turn(text="Done."))
+    initial = bench.state()
+    await bench.run(initial, cancel=cancel)
+    trace = RunTrace(steps=bench.trace.steps, contents=bench.trace.contents)
+
+    end = await bench.run(replay(initial, trace.steps, trace.contents), trace=trace)
+
+    assert ran == [1, 2, 1]  # P4: what was done is not done again
+    assert bench.results_sent() == ["1", "2"]  # L8
+    assert replay(initial, trace.steps, trace.contents) == end.state
+
+
 async def test_a_write_that_a_cancellation_broke_off_is_not_made_again(bench: LoopBench) -> None:
     cancel = asyncio.Event()
     paid: list[int] = []
@@ -217,6 +243,7 @@ async def test_a_state_with_pending_calls_runs_them_before_the_next_request(
 
     assert runs == {("read", 0): 1, ("read", 2): 1}  # L15b, P4
     assert bench.results_sent() == ["read 0", "known", "read 2"]
+    assert [message.tool_call_id for message in end.state.messages[2:5]] == ["c0", "c1", "c2"]  # L8
     assert end.outcome.reason is EndReason.COMPLETED
 
 
@@ -236,6 +263,18 @@ async def test_a_state_that_is_at_its_end_makes_no_further_call(
     end = await bench.run(state)
 
     assert (end.outcome.reason, end.outcome.answer) == (reason, "Gone.") and bench.requests == []
+
+
+async def test_calls_of_an_answer_that_was_cut_short_do_not_run_whoever_wrote_the_state(
+    bench: LoopBench, runs: Counter[tuple[str, int]]
+) -> None:
+    asked = Message(role="assistant", tool_calls=(ToolCall(id="c", name="read", arguments={"n": 1}),))
+    state = replace(bench.state(user(), asked), finish_reason=FinishReason.LENGTH)
+
+    end = await bench.run(state)
+
+    assert (end.outcome.reason, runs) == (EndReason.TRUNCATED, {})  # L14
+    assert bench.data(StepKind.TOOL_RESULT)[0]["error_kind"] == "cut_off"
 
 
 async def test_a_run_interrupted_in_its_last_completion_makes_that_one_again(bench: LoopBench) -> None:
