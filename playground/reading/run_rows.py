@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,6 +18,8 @@ from playground.numbers import SPACE
 
 UNFINISHED = {RunStatus.QUEUED, RunStatus.RUNNING}
 EXCERPT_CHARS = 160
+# So many times the middle value is out of scale.
+GIANT = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,10 +136,11 @@ def wall_ms_of(run: Run, now: datetime) -> float | None:
 
 
 def end_of_scale(values: Sequence[float], *, least: float) -> float:
-    """A round number that nine of ten of `values` stay below: a single giant must not flatten all other bars."""
+    """A round number that reaches the largest of `values`, unless it is a giant: that must not flatten all other
+    bars."""
     if not values:
         return least
-    reach = max(sorted(values)[math.ceil(len(values) * 0.9) - 1], least)
+    reach = max(min(max(values), GIANT * statistics.median(values)), least)
     magnitude = float(10 ** math.floor(math.log10(reach)))
     return next(step * magnitude for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * magnitude >= reach)
 

@@ -8,7 +8,9 @@ from decimal import Decimal
 
 from django.contrib.auth.models import User
 
-from llmcore.context.tokens import estimate_message, estimate_tools
+from llmcore import store
+from llmcore.context.tokens import estimate_message, estimate_roughly, estimate_tools
+from llmcore.errors import SecretUnavailable
 from llmcore.prompts.assembly import Dropped, DropReason, Source
 from llmcore.tools.gate import LeftOutReason
 from llmcore.usage import Prices, Usage
@@ -42,6 +44,7 @@ def preview_run(*, request: RunRequest, user: User) -> Preview:
         window=window,
         estimate=_estimate(prepared.call.model.prices, window),
         notes=(
+            *_key_notes(request),
             *_request_notes(request),
             *_window_notes(prepared, window),
             *_dropped_notes(prepared.assembly.dropped),
@@ -55,7 +58,7 @@ def _message(prepared: PreparedRun, index: int) -> PreviewMessage:
     return PreviewMessage(
         number=index + 1,
         message=message,
-        tokens=estimate_message(message),
+        tokens=estimate_message(message, estimate_roughly),
         segments=tuple(
             PreviewSegment(segment=segment, text=message.parts[segment.part].text[segment.start : segment.end])
             for segment in prepared.assembly.segments
@@ -69,10 +72,13 @@ def _window(prepared: PreparedRun, messages: tuple[PreviewMessage, ...], tools_t
     by_source: dict[Source, int] = defaultdict(int, {Source.TOOLDEF: tools_tokens})
     for segment in prepared.assembly.segments:
         by_source[segment.source] += segment.tokens
-    shares = [Share(css=s.value, label=SHARE_LABELS[s], value=by_source[s]) for s in SHARE_LABELS if by_source[s]]
-    # What the wire format puts around each message belongs to no source.
-    frame = total - sum(share.value for share in shares)
-    if frame:
+    # What the wire format puts around each message belongs to no source. Long texts are estimated from samples, as in
+    # the recorded request: what their pieces come to more than the whole is taken from the largest.
+    frame = total - sum(by_source.values())
+    if frame < 0:
+        by_source[max(by_source, key=lambda source: by_source[source])] += frame
+    shares = [Share(css=s.value, label=SHARE_LABELS[s], value=by_source[s]) for s in SHARE_LABELS if by_source[s] > 0]
+    if frame > 0:
         shares.append(Share(css="over", label="Framing", value=frame))
     size = prepared.call.model.context_window
     return WindowUse(shares=tuple(shares), total=total, size=size, reserve=_reserve(prepared, size, total))
@@ -96,6 +102,15 @@ def _estimate(prices: Prices, window: WindowUse) -> Estimate:
         cached=None if prices.cache_read is None else cost(read=window.total, cached=window.total),
         completion=None if window.reserve is None else cost(read=0, written=window.reserve),
     )
+
+
+def _key_notes(request: RunRequest) -> list[Note]:
+    """The prompt can be seen without the key, the run can't be made."""
+    try:
+        store.load_configuration(request.configuration)
+    except SecretUnavailable as error:
+        return [Note(kind="err", title="A run would fail, a dry run wouldn't.", detail=str(error))]
+    return []
 
 
 def _request_notes(request: RunRequest) -> list[Note]:

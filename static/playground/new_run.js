@@ -6,6 +6,7 @@
   const form = document.querySelector("[data-new-run]");
   if (!form) return;
   const panel = document.querySelector("[data-preview]");
+  const view = document.getElementById("preview_view");
   const failed = panel.querySelector("[data-preview-failed]");
   const unfolded = new Set();
   let scrollTop = 0;
@@ -13,7 +14,9 @@
   const all = (selector, root = document) => Array.from(root.querySelectorAll(selector));
   const number = (value) => value.toLocaleString("en-US");
   const serialized = () => new URLSearchParams(new FormData(form)).toString();
+  const question = () => `${view.value} ${serialized()}`;
   let seen = "";
+  let asked = "";
 
   // --- What was changed --------------------------------------------------------------------------------------
 
@@ -137,7 +140,12 @@
     failed.hidden = false;
   }
 
-  panel.addEventListener("htmx:beforeRequest", () => panel.setAttribute("aria-busy", "true"));
+  panel.addEventListener("htmx:beforeRequest", (event) => {
+    // The page is about to change.
+    if (form.dataset.sent) event.preventDefault();
+    asked = question();
+    panel.setAttribute("aria-busy", "true");
+  });
 
   panel.addEventListener("htmx:afterRequest", () => panel.removeAttribute("aria-busy"));
 
@@ -151,6 +159,8 @@
 
   panel.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.xhr.status >= 400) return;
+    // Something was changed since: the next answer is on its way.
+    if (asked !== question()) event.detail.shouldSwap = false;
     const scroller = panel.querySelector("[data-scroll]");
     if (scroller) scrollTop = scroller.scrollTop;
   });
@@ -189,12 +199,12 @@
       open ? unfolded.add(fold.dataset.unfold) : unfolded.delete(fold.dataset.unfold);
       unfold(fold, open);
     }
-    const view = event.target.closest("[data-view]");
-    if (view) {
-      document.getElementById("preview_view").value = view.dataset.view;
-      for (const button of all(".pg-panel__head [data-view]", panel)) {
-        button.setAttribute("aria-pressed", button.dataset.view === view.dataset.view || (button.dataset.view === "json" && view.dataset.view === "exact"));
-      }
+    const chosen = event.target.closest("[data-view]");
+    if (chosen) {
+      view.value = chosen.dataset.view;
+      // The exact body is a form of the JSON view.
+      const pressed = view.value === "exact" ? "json" : view.value;
+      for (const button of all(".pg-panel__head [data-view]", panel)) button.setAttribute("aria-pressed", button.dataset.view === pressed);
       scrollTop = 0;
       const scroller = panel.querySelector("[data-scroll]");
       if (scroller) scroller.scrollTop = 0;
