@@ -147,6 +147,8 @@ def replay(initial: RunState, steps: Iterable[RunStep], contents: Mapping[str, J
         match step.kind:
             case StepKind.RESPONSE if not data["cancelled"]:
                 progress.rounds_used = step.round
+                # Over an interruption the results of a turn may have been recorded out of order.
+                progress.order_results()
                 if not data["error"]:
                     reason = FinishReason(data["finish_reason"]) if data["finish_reason"] else None
                     progress.add_answer(Message.from_json(contents[data["message"]]), reason)
