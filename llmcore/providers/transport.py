@@ -22,6 +22,10 @@ SECRET_REPLY_HEADERS = frozenset({"set-cookie", "www-authenticate", "proxy-authe
 FAILURES = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, AddressRefused, ConfigurationError, UnicodeError)
 
 
+class UnsendableKey(ConfigurationError):
+    """The API key can't be part of an HTTP header."""
+
+
 class ReplyTooLarge(httpx.StreamError):
     """The response is longer than `MAX_REPLY_BYTES`."""
 
@@ -130,7 +134,7 @@ def outgoing_request(request: WireRequest, provider: Provider, fresh: bool) -> h
     headers["user-agent"] = "llmcore"
     for _, secret in request.secret_headers.values():
         if not (value := secret.reveal()).isascii() or not value.isprintable():
-            raise ConfigurationError("The API key holds characters that no HTTP header may hold. Enter it again.")
+            raise UnsendableKey("The API key holds characters that no HTTP header may hold. Enter it again.")
     return httpx.Request(
         request.method,
         request.url,
@@ -153,8 +157,10 @@ def failure_of(error: Exception, provider: Provider, *, answering: bool) -> Prov
             kind, message = ErrorKind.TIMEOUT, f"The server sent nothing for {provider.read_timeout_s:g} s."
         case ReplyTooLarge():
             return ProviderError(kind=ErrorKind.MALFORMED_RESPONSE, message=str(error))
+        case UnsendableKey():
+            return ProviderError(kind=ErrorKind.AUTHENTICATION, message=str(error))
         case AddressRefused() | ConfigurationError():
-            return ProviderError(kind=ErrorKind.INVALID_REQUEST, message=str(error))
+            return ProviderError(kind=ErrorKind.CONNECTION, message=str(error))
         case httpx.ConnectError():
             message = f"Can't connect: {error}."
         case httpx.RemoteProtocolError() | httpx.NetworkError():

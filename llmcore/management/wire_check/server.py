@@ -110,7 +110,7 @@ def events_of(transport: Mapping[str, Any], response: Sequence[JSON]) -> list[by
 class ScriptServer:
     """A running server. It answers with its scripts one after the other; the last one repeats.
 
-    `connections` counts the connections that were opened, `gone` is set when a client left one that hangs.
+    `connections` counts the connections that were opened, `gone` is set when a client has left one.
     """
 
     scripts: Sequence[Script]
@@ -132,7 +132,7 @@ class ScriptServer:
                 pass
         except (ConnectionError, asyncio.IncompleteReadError):
             # The client went away; what it makes of that is its own affair.
-            pass
+            self.gone.set()
         finally:
             writer.close()
 
