@@ -126,6 +126,7 @@ class LoopThread:
         self._items: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
+        self._aborted = False
 
     def start(self, work: Callable[[], Coroutine[Any, Any, LoopEnd]]) -> None:
         """Run `work` on the event loop; the item `Ended` says how it ended."""
@@ -140,6 +141,7 @@ class LoopThread:
 
     def abort(self) -> None:
         """Make the loop end wherever it waits, barriers included; what it would still record is of no use."""
+        self._aborted = True
         self._call(lambda: self._task.cancel() if self._task else None)
 
     def take(self, timeout_s: float) -> list[Item]:
@@ -158,6 +160,8 @@ class LoopThread:
     async def _report(self, work: Callable[[], Coroutine[Any, Any, LoopEnd]]) -> None:
         self._task = asyncio.current_task()
         try:
+            if self._aborted:
+                raise asyncio.CancelledError
             ended = Ended(end=await work())
         except BaseException as error:
             ended = Ended(error=error)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
+from asgiref.sync import sync_to_async
 from django.db import connections
 from django.utils import timezone
 
@@ -19,6 +20,7 @@ from llmcore.redaction import Redactor
 from llmcore.runs.loop import LoopEnd, ToolLoop
 from llmcore.runs.outcome import EndReason, Outcome
 from llmcore.tools.base import ToolContext
+from llmcore.tools.execute import is_async
 from llmcore.trace import ErrorData, RunTrace, StepKind
 from playground.claims import Claim, ClaimLost, claim_run
 from playground.interruption import interruption_detail, running_calls, unsafe_calls
@@ -89,6 +91,9 @@ class Drive:
         self._error: ErrorData | None = None
 
     def drive(self) -> None:
+        if self._stopping.is_set():
+            self._recording.give_back()
+            return
         try:
             segment = self._begin()
             self._thread.start(lambda: self._loop(segment))
@@ -129,7 +134,12 @@ class Drive:
                 redact=self._redactor.patterns,
                 after_tool=connections.close_all,
             )
-            return loop.dry_run(segment.state) if self._run.dry_run else await loop.run(segment.state)
+            try:
+                return loop.dry_run(segment.state) if self._run.dry_run else await loop.run(segment.state)
+            finally:
+                if any(is_async(tool.run) for tool in segment.tools.values()):
+                    # Their queries run in a thread that all runs of this process share.
+                    await sync_to_async(connections.close_all)()
 
     def _follow(self) -> Ended:
         """Write what the loop records, until it has ended or was told to and doesn't."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
@@ -107,6 +110,20 @@ def test_each_message_is_stored_once(reading: Gated) -> None:  # T4
     assert {digest for step in steps for digest in step.data.get("added", ())} <= contents.keys()
     assert sum(json.dumps(content).count("You help the customers") for content in contents.values()) == 1
     assert RunContent.objects.filter(run=run).count() == len(contents)
+
+
+def test_rows_grow_with_the_rounds_and_not_with_their_square(reading: Gated, settings: Settings) -> None:  # T4
+    settings.LLM_MAX_ROUNDS = 1000
+
+    def stored_bytes(rounds: int) -> int:
+        turns = [Turn(text="word " * 20, tool_calls=(call("gated"),)) for _ in range(rounds)]
+        with script(*turns, Turn(text="Good day."), tool_groups=["test"]) as model:
+            run = model.run(max_rounds=rounds + 1)
+        assert run.rounds == rounds + 1
+        stored = sum(len(json.dumps(step.to_json())) for step in load_steps(run.pk))
+        return stored + sum(run.contents.values_list("size", flat=True))
+
+    assert stored_bytes(100) < 1.1 * 10 * stored_bytes(10)
 
 
 def test_its_figures_are_the_sums_of_its_calls(reading: Gated) -> None:
@@ -343,22 +360,52 @@ def test_a_write_starts_only_when_its_call_is_on_disk() -> None:  # T2
     assert seen == [["request", "response", "tool_call"]]
 
 
-def test_tool_threads_leave_no_connection_open() -> None:
-    used = []
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_tools_leave_no_connection_open(asynchronous: bool) -> None:
+    used: list[Any] = []
 
     def ask() -> str:
         Run.objects.count()
         used.append(connection.connection)
         return "Done."
 
-    tool = Tool(name="ask", description="Asks.", parameters=NO_ARGUMENTS, run=ask, group="test")
-    with (
-        site_tool(tool),
-        script(Turn(tool_calls=(call("ask"),)), Turn(text="Good day."), tool_groups=["test"]) as model,
-    ):
-        model.run()
+    async def ask_async() -> str:
+        return await sync_to_async(ask)()
+
+    run = ask_async if asynchronous else ask
+    tool = Tool(name="ask", description="Asks.", parameters=NO_ARGUMENTS, run=run, group="test")
+    turns = Turn(tool_calls=(call("ask"),)), Turn(text="Good day.")
+    with site_tool(tool), script(*turns, tool_groups=["test"]) as model:
+        assert model.run().tool_errors == 0
     with pytest.raises(Exception, match="closed"):
-        used[0].execute("SELECT 1")
+        used[0].cursor().execute("SELECT 1")
+
+
+def test_a_worker_that_is_being_stopped_starts_no_run() -> None:
+    stopping = threading.Event()
+    stopping.set()
+    with script(Turn(text="Good day.")) as model:
+        run = write_run(request=model.request(), by=None)
+        assert drive_run(run_id=run.pk, worker="test", stopping=stopping)
+        assert not model.model.requests
+    run.refresh_from_db()
+    assert (run.status, kinds(run)) == ("queued", [])
+
+
+@pytest.mark.skipif("DATABASE_URL" not in os.environ, reason="a file can't be away; only a database server can")
+def test_a_run_survives_a_database_that_is_away_for_a_moment() -> None:
+    with script(Turn(text="word " * 60, **SLOWLY)) as model:
+        run = write_run(request=model.request(), by=None)
+        with driving(run):
+            wait_for(lambda: RunPartial.objects.exists())
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+                assert cursor.fetchall() == [(True,)]
+    run.refresh_from_db()
+    assert (run.status, run.attempt, kinds(run)) == ("completed", 1, ["request", "response"])
 
 
 # D3: interruption
@@ -369,7 +416,7 @@ def test_a_lost_run_keeps_its_steps_and_goes_on_without_repeating_calls(reading:
     with script(*turns, tool_groups=["test"]) as model:
         run = write_run(request=model.request(), by=None)
         with driving(run):
-            wait_for(lambda: len(model.model.requests) == 2)
+            wait_for(lambda: len(model.model.requests) == 2 and run.steps.count() == 5)
             lose_worker(run)
             assert (run.status, run.reason) == ("interrupted", "interrupted")
             assert "All 5 recorded steps are kept" in run.detail
@@ -430,7 +477,7 @@ def test_a_run_does_not_go_on_with_another_model() -> None:
     with script(Turn(text="Good day.", delay_s=0.5)) as model:
         run = write_run(request=model.request(), by=None)
         with driving(run):
-            wait_for(lambda: model.model.requests)
+            wait_for(lambda: model.model.requests and kinds(run))
             lose_worker(run)
         model.configuration.model.name = "other"
         model.configuration.model.save()

@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
-from demo.runs import DEMO_RUNS
-from demo.services import load_demo
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
@@ -25,6 +23,8 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.models import QuerySet
 
 from config.env import environment_with
+from demo.runs import DEMO_RUNS
+from demo.services import load_demo
 from llmcore.runs.outcome import RunStatus
 from playground.models import Run
 from playground.process_tree import ProcessTree
@@ -77,7 +77,9 @@ class Command(BaseCommand):
         tree = ProcessTree(
             folder=settings.BASE_DIR,
             log_folder=settings.DATA_DIR / "logs",
-            environment=environment_with(DEMO_MODEL_URL=model_url, PYTHONUNBUFFERED="1"),
+            environment=environment_with(
+                DEMO_MODEL_URL=model_url, ALLOWED_HOSTS=",".join({*settings.ALLOWED_HOSTS, host}), PYTHONUNBUFFERED="1"
+            ),
         )
         try:
             self._say(f"Starting web server, worker and demo model (logs: {settings.DATA_DIR / 'logs'}) …")
