@@ -23,6 +23,7 @@ class RunPrinter:
     """Turns the items of a driven run into lines. What models and tools say is printed without control characters."""
 
     def __init__(self, out: OutputWrapper, style: Style) -> None:
+        self.closed = False
         self._out = out
         self._style = style
 
@@ -87,8 +88,14 @@ class RunPrinter:
                 self._line(f"    {line}")
 
     def _line(self, text: str) -> None:
-        self._out.write(text)
-        self._out.flush()
+        if self.closed:
+            return
+        try:
+            self._out.write(text)
+            self._out.flush()
+        except BrokenPipeError:
+            # Whoever read has seen enough (`| head`); the run is not theirs alone.
+            self.closed = True
 
 
 def request_facts(data: Mapping[str, Any]) -> str:

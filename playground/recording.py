@@ -106,6 +106,8 @@ class RunRecording:
         """Put the run back into the queue, for any worker to go on with it at once."""
         now = timezone.now()
         columns = {**self._used(), **queue_columns(since=now, now=now), "lease_until": now}
+        # Somebody may ask for the end at this very moment: the next worker is to see it.
+        del columns["cancel_requested_at"], columns["cancelled_by"]
         self._store(columns, self._delete_partial, renewing=False)
 
     def _used(self) -> dict[str, Any]:

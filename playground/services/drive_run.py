@@ -96,7 +96,13 @@ class Drive:
             return
         try:
             segment = self._begin()
-            self._thread.start(lambda: self._loop(segment))
+        except ClaimLost:
+            raise
+        except Exception as error:
+            self._end(self._not_begun(error))
+            return
+        self._thread.start(lambda: self._loop(segment))
+        try:
             ended = self._follow()
         except ClaimLost:
             self._thread.abort()
@@ -179,7 +185,7 @@ class Drive:
         outcome = ended.end.outcome if ended.end else Outcome(reason=EndReason.CANCELLED)
         if outcome.reason is not EndReason.CANCELLED:
             self._end(outcome)
-        elif self._cancelled:
+        elif self._cancelled or self._recording.cancel_requested():
             self._end(replace(outcome, detail=self._cancel_detail()))
         elif unsafe_calls(self._trace.steps):
             detail = interruption_detail("The worker was stopped.", self._trace.steps)
@@ -207,27 +213,33 @@ class Drive:
         running = f" Still running then, with unknown effect: {names}." if names else ""
         return cancelled_by(self._run.cancelled_by) + running
 
+    def _not_begun(self, error: Exception) -> Outcome:
+        if not self._goes_on:
+            return self._failed(error)
+        # It was to go on from an interruption: nothing is lost, and it can be tried again.
+        self._error = self._explain(error)
+        return Outcome(reason=EndReason.INTERRUPTED, detail=f"The run can't go on as it is. {self._error['message']}")
+
     def _failed(self, error: BaseException) -> Outcome:
         """Record what went wrong in the runtime itself, or before round 1."""
-        text = self._redactor.render_exception(error)
-        expected = isinstance(error, LLMError)
-        logger.log(logging.WARNING if expected else logging.ERROR, "run %s failed: %s", self._run.pk, text)
-        detail = self._redactor.patterns(str(error)) if expected else INTERNAL
-        self._error = ErrorData(
-            message=detail,
-            advice=advice_on(error),
-            kind="configuration" if expected else "internal_error",
-            traceback=None if expected else self._trace.keep(text),
-        )
-        if expected and self._goes_on:
-            # It was to go on from an interruption: nothing is lost, and it can be tried again.
-            return Outcome(reason=EndReason.INTERRUPTED, detail=f"The run can't go on as it is. {detail}")
+        self._error = self._explain(error)
         # A loop that was aborted a moment ago is still the trace's writer.
         if self._thread.ended.wait(GRACE_S):
             round = self._trace.steps[-1].round if self._trace.steps else 0
             self._trace.record(StepKind.ERROR, round=round, data=self._error)
             self._recording.write(self._thread.take(0))
-        return Outcome(reason=EndReason.INTERNAL_ERROR, detail=detail)
+        return Outcome(reason=EndReason.INTERNAL_ERROR, detail=self._error["message"])
+
+    def _explain(self, error: BaseException) -> ErrorData:
+        text = self._redactor.render_exception(error)
+        if isinstance(error, LLMError):
+            logger.warning("run %s can't be driven: %s", self._run.pk, text)
+            message = self._redactor.patterns(str(error))
+            return ErrorData(message=message, advice=advice_on(error), kind="configuration", traceback=None)
+        logger.error("run %s failed: %s", self._run.pk, text)
+        return ErrorData(
+            message=INTERNAL, advice=advice_on(error), kind="internal_error", traceback=self._trace.keep(text)
+        )
 
 
 def advice_on(error: BaseException) -> str:

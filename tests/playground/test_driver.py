@@ -488,6 +488,25 @@ def test_a_run_does_not_go_on_with_another_model() -> None:
     assert "its configuration now names another one" in run.detail and kinds(run) == ["request"]
 
 
+def test_a_run_whose_record_can_not_be_read_stays_interrupted() -> None:
+    with script(Turn(text="Good day.", delay_s=0.5)) as model:
+        run = write_run(request=model.request(), by=None)
+        with driving(run):
+            wait_for(lambda: model.model.requests and kinds(run))
+            lose_worker(run)
+        contents = list(run.contents.values("digest", "value", "size"))
+        run.contents.all().delete()
+        assert requeue_interrupted(run)
+        assert drive_run(run_id=run.pk, worker="second")
+        assert Run.objects.get(pk=run.pk).status == "interrupted"
+
+        # Where it could be mended, the run goes on.
+        run.contents.bulk_create(RunContent(run=run, **content) for content in contents)
+        assert requeue_interrupted(run)
+        assert drive_run(run_id=run.pk, worker="third")
+    assert Run.objects.get(pk=run.pk).status == "completed"
+
+
 def test_a_tool_that_was_switched_off_meanwhile_is_not_called_when_a_run_goes_on() -> None:  # L2
     gated = Gated(Effect.READ_ONLY)
     turns = Turn(tool_calls=(call("gated"),)), Turn(text="Then without it.")
@@ -523,6 +542,20 @@ def test_a_worker_that_is_told_to_stop_gives_its_run_back(reading: Gated) -> Non
     run.refresh_from_db()
     assert (run.status, run.answer, run.attempt) == ("completed", ("word " * 60), 2)
     assert reading.calls == 1
+
+
+def test_a_click_on_cancel_is_not_lost_when_the_worker_is_stopped() -> None:  # D2
+    stopping = threading.Event()
+    with script(Turn(text="word " * 400, **SLOWLY)) as model:
+        run = write_run(request=model.request(), by=None)
+        with driving(run, stopping=stopping):
+            wait_for(lambda: RunPartial.objects.exists())
+            stopping.set()
+            cancel_run(run=run, by=None, now=timezone.now())
+    if Run.objects.get(pk=run.pk).status == "queued":
+        assert drive_run(run_id=run.pk, worker="second")
+    run.refresh_from_db()
+    assert (run.status, run.detail) == ("cancelled", "Cancelled.")
 
 
 # Errors before round 1

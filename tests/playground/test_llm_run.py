@@ -119,3 +119,13 @@ def test_an_interrupt_from_the_keyboard_cancels_the_run(environment: dict[str, s
     assert process.returncode == 17, errors
     assert "Cancelled" in output and "Traceback" not in errors
     assert Run.objects.get().status == "cancelled"
+
+
+def test_a_reader_that_has_seen_enough_does_not_end_the_run(environment: dict[str, str]) -> None:
+    with script(Turn(text="Let me look.", tool_calls=(call("list_policies"),)), Turn(text="Good day.")) as model:
+        command = f"{sys.executable} manage.py llm_run {model.configuration.slug} --prompt Hello | head -n 1"
+        done = subprocess.run(
+            command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=90
+        )
+    assert done.stdout.startswith("Run ") and "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
+    assert Run.objects.get().status == "completed"

@@ -67,6 +67,9 @@ class Command(BaseCommand):
         run.refresh_from_db()
         if printer:
             printer.ended(run)
+            if printer.closed:
+                # Else Python complains about what it can't flush any more.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         else:
             json.dump(export_run(run=run, raw=True), self.stdout, ensure_ascii=False, indent=1)
             self.stdout.write("")
