@@ -60,8 +60,8 @@ def tabs_of(record: StepRecord) -> list[Tab]:
 
 
 def default_tab(record: StepRecord, tabs: list[Tab]) -> Tab:
-    """A streaming call opens on what comes in."""
-    if record.line.running and record.line.css == "call":
+    """A streaming call opens on what comes in, a failed one on how it failed."""
+    if record.line.css == "call" and (record.line.running or record.line.failed):
         return next((tab for tab in tabs if tab.slug == "response"), tabs[0])
     return tabs[0]
 

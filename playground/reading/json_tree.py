@@ -37,10 +37,17 @@ class JsonTree:
             return mark_safe("".join(self._string_rest(value, pointer, offset)))
         return mark_safe("".join(self._items(value, pointer, OPEN_DEPTH, offset)))
 
-    def _value(self, value: Any, pointer: str, depth: int) -> Iterator[str]:
+    def _value(self, value: Any, pointer: str, depth: int, before: str = "", after: str = "") -> Iterator[str]:
+        """The value between `before` (its key) and `after` (its comma): a container takes both into its own lines."""
         if isinstance(value, (dict, list)):
-            yield from self._container(value, pointer, depth)
-        elif isinstance(value, Number):
+            yield from self._container(value, pointer, depth, before, after)
+        else:
+            yield before
+            yield from self._scalar(value, pointer)
+            yield after
+
+    def _scalar(self, value: Any, pointer: str) -> Iterator[str]:
+        if isinstance(value, Number):
             yield f'<span class="j-n">{escape(value)}</span>'
         elif isinstance(value, str):
             yield from self._string(value, pointer)
@@ -49,22 +56,24 @@ class JsonTree:
         else:
             yield f'<span class="j-n">{escape(json.dumps(value))}</span>'
 
-    def _container(self, value: dict[str, Any] | list[Any], pointer: str, depth: int) -> Iterator[str]:
+    def _container(
+        self, value: dict[str, Any] | list[Any], pointer: str, depth: int, before: str, after: str
+    ) -> Iterator[str]:
         opening, closing = ("{", "}") if isinstance(value, dict) else ("[", "]")
         unit = ("key" if isinstance(value, dict) else "item") + ("" if len(value) == 1 else "s")
         if not value:
-            yield f'<span class="j-p">{opening}{closing}</span>'
+            yield f'{before}<span class="j-p">{opening}{closing}</span>{after}'
         elif self._left <= 0 or depth >= MAX_DEPTH:
             label = f"{opening} {len(value):,} {unit} {closing}"
-            yield self._button(label, target="this", pointer=pointer)
+            yield before + self._button(label, target="this", pointer=pointer) + after
         else:
             state = " open" if depth < OPEN_DEPTH else ""
             yield (
-                f'<details{state}><summary><span class="j-p">{opening}</span>'
+                f'<details{state}><summary>{before}<span class="j-p">{opening}</span>'
                 f'<span class="cnt"> {len(value):,} {unit} {closing}</span></summary><ul>'
             )
             yield from self._items(value, pointer, depth + 1, 0)
-            yield f'</ul><span class="j-p">{closing}</span></details>'
+            yield f'</ul><span class="j-p">{closing}</span>{after}</details>'
 
     def _items(self, value: dict[str, Any] | list[Any], pointer: str, depth: int, offset: int) -> Iterator[str]:
         entries = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
@@ -75,12 +84,11 @@ class JsonTree:
                 break
             self._left -= 1
             key, item = entries[index]
+            is_keyed = isinstance(value, dict)
+            before = f'<span class="j-k">{_quoted(str(key))}</span><span class="j-p">: </span>' if is_keyed else ""
+            after = '<span class="j-p">,</span>' if index < len(entries) - 1 else ""
             yield "<li>"
-            if isinstance(value, dict):
-                yield f'<span class="j-k">{_quoted(str(key))}</span><span class="j-p">: </span>'
-            yield from self._value(item, f"{pointer}/{_token(str(key))}", depth)
-            if index < len(entries) - 1:
-                yield '<span class="j-p">,</span>'
+            yield from self._value(item, f"{pointer}/{_token(str(key))}", depth, before, after)
             yield "</li>"
         left = len(entries) - shown_until
         if left > 0:

@@ -20,6 +20,7 @@ class EndNote:
     css: str
     icon: str
     what: str
+    message: str
     kept: str
     next: str
 
@@ -75,6 +76,7 @@ def end_note(run: Run, plan: Plan, steps: StepList) -> EndNote | None:
         css=CSS.get(reason, "warn"),
         icon=END_LOOKS[reason].icon,
         what=_what(run, reason, plan),
+        message=_message(run, reason),
         kept=_kept(run, reason),
         next=" ".join(filter(None, (_unsafe(steps) if reason in UNFINISHED else "", _next(run, reason)))),
     )
@@ -86,10 +88,14 @@ UNFINISHED = (EndReason.INTERRUPTED, EndReason.CANCELLED, EndReason.INTERNAL_ERR
 def _what(run: Run, reason: EndReason, plan: Plan) -> str:
     if reason == EndReason.PROVIDER_FAILED and run.error:
         kind = str(run.error.get("kind", "")).replace("_", " ")
-        status = f"{run.error['status']} " if run.error.get("status") else ""
-        of = f" from {plan.provider_name}" if plan.provider_name else ""
-        return f"{status}{kind}{of} in round {max(run.rounds, 1)}: {run.error.get('message', '')}"
+        status = f"HTTP {run.error['status']}, " if run.error.get("status") else ""
+        return f"{plan.provider_name or 'The provider'} failed in round {max(run.rounds, 1)}: {status}{kind}."
     return run.detail or WHAT[reason]
+
+
+def _message(run: Run, reason: EndReason) -> str:
+    """The provider's own words."""
+    return str(run.error.get("message", "")) if reason == EndReason.PROVIDER_FAILED and run.error else ""
 
 
 def _kept(run: Run, reason: EndReason) -> str:

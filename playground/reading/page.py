@@ -16,7 +16,7 @@ from playground.numbers import plural
 from playground.reading.boxes import byte_size
 from playground.reading.notes import end_note
 from playground.reading.plan import read_plan
-from playground.reading.steps import START, StepList, is_live, load_rows, read_steps
+from playground.reading.steps import START, Line, StepList, is_live, load_rows, read_steps
 from playground.reading.summary import read_summary
 
 SEVERITIES = {"error": ("err", "error"), "warning": ("warn", "warn"), "note": ("info", "info")}
@@ -97,8 +97,7 @@ def read_findings(stored: Iterable[Mapping[str, Any]], steps: StepList) -> list[
     lines = {sequence: line for line in steps.lines for sequence in line.steps}
     views = []
     for finding in stored:
-        line = lines.get(finding.get("sequence") or START) if finding.get("sequence") else None
-        tab = finding.get("tab") or ""
+        line = lines.get(finding["sequence"]) if finding.get("sequence") else None
         views.append(
             FindingView(
                 severity=finding.get("severity") or "note",
@@ -106,13 +105,17 @@ def read_findings(stored: Iterable[Mapping[str, Any]], steps: StepList) -> list[
                 detail=finding.get("detail") or "",
                 impact=finding.get("impact") or "",
                 sequence=line.sequence if line else None,
-                tab=tab,
-                where=line.label.replace(" · ", ", ") + (f", {tab}" if tab and line.css == "call" else "")
-                if line
-                else "",
+                tab=finding.get("tab") or "",
+                where=place_of(line, finding.get("tab") or "") if line else "",
             )
         )
     return views
+
+
+def place_of(line: Line, tab: str) -> str:
+    """How a link to a line is called: "Round 2, search_orders", "Round 3, messages"."""
+    name = tab if tab and line.css == "call" else line.name
+    return f"Round {line.round}, {name}" if line.round else line.name
 
 
 def count_findings(findings: list[FindingView]) -> str:
@@ -127,4 +130,4 @@ def count_findings(findings: list[FindingView]) -> str:
 def as_text(finding: FindingView) -> str:
     where = f" ({finding.where})" if finding.where else ""
     impact = f" [{finding.impact}]" if finding.impact else ""
-    return f"{finding.severity.upper()}: {finding.title} {finding.detail}{impact}{where}".replace("`", "").strip()
+    return f"{finding.severity.upper()}: {finding.title}. {finding.detail}{impact}{where}".replace("`", "").strip()

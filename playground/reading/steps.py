@@ -21,7 +21,7 @@ from playground.models import Run, RunStep
 START = 0
 LIVE = frozenset({RunStatus.QUEUED.value, RunStatus.RUNNING.value, RunStatus.AWAITING_APPROVAL.value})
 # A bar thinner than this part of the axis would not be seen.
-MIN_WIDTH = 0.4
+MIN_WIDTH = 0.8
 MANY_REPEATS = 3
 ROUND_AXES = [1000 * s for s in (5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400)]
 

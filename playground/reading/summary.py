@@ -26,6 +26,10 @@ class Share:
     shown: str
     percent: int
 
+    @property
+    def share(self) -> str:
+        return f"{self.percent}{numbers.SPACE}%" if self.percent else f"<{numbers.SPACE}1{numbers.SPACE}%"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Column:
@@ -99,15 +103,14 @@ def read_summary(run: Run, rows: Iterable[StepRow], plan: Plan, now: datetime) -
         elif row.kind in (StepKind.REQUEST, StepKind.ASSEMBLED) and (estimate := row.data.get("input_tokens_estimate")):
             prompts[row.round] = _Prompt(estimate, 0, estimated=True)
     latest = prompts[max(prompts)] if prompts else None
+    largest = max(prompts.values(), key=lambda prompt: prompt.tokens) if prompts else None
     time, tokens = time_shares(run), token_shares(run)
     return Summary(
         live=is_live(run),
         elapsed_ms=elapsed_ms(run, now),
         ok_calls=run.tool_calls - run.tool_errors,
-        peak=run.context_peak,
-        peak_estimated=not any(
-            prompt.tokens == run.context_peak and not prompt.estimated for prompt in prompts.values()
-        ),
+        peak=run.context_peak if run.context_peak is not None else largest.tokens if largest else None,
+        peak_estimated=bool(largest and largest.estimated),
         time=time,
         time_label=_label(f"Wall time {numbers.duration(run.wall_ms)}", time),
         tokens=tokens,

@@ -153,7 +153,7 @@
 
   function applyStep(data) {
     const tree = byId("step-tree");
-    if (data.axis !== Number(tree.dataset.axis)) refreshTree();
+    if (data.axis !== Number(tree.dataset.axis)) setTimeout(refreshTree, 150);
     const frame = element(data.round_html);
     let round = byId(frame.id);
     if (round) round.querySelector(".pg-round__h").replaceWith(frame.querySelector(".pg-round__h"));
@@ -211,7 +211,7 @@
   let reloadTimer = 0;
   function reload() {
     clearTimeout(reloadTimer);
-    reloadTimer = setTimeout(() => run.load(run.state.tab), 50);
+    reloadTimer = setTimeout(run.reload, 50);
   }
 
   function stopFollowing() {
@@ -239,15 +239,28 @@
 
   // --- text that is being written ----------------------------------------------------------------------------------
 
-  const partial = { round: 0, text: "", thinking: "", tool_call: "" };
+  const partial = { round: 0, kind: "", text: "", thinking: "", tool_call: "" };
   let textTimer = 0;
 
   function takePartial({ round, parts }) {
-    if (round !== partial.round) Object.assign(partial, { round, text: "", thinking: "", tool_call: "" });
+    if (round !== partial.round) Object.assign(partial, { round, kind: "", text: "", thinking: "", tool_call: "" });
     for (const [name, part] of Object.entries(parts)) {
       partial[name] = part.append ? partial[name] + part.text : part.text;
     }
     if (!textTimer) textTimer = setTimeout(showPartial, TEXT_MS);
+    const kind = partial.text || partial.tool_call ? "model" : "think";
+    if (kind !== partial.kind) goOnAs(round, (partial.kind = kind));
+  }
+
+  // The bar of the running call goes on in another color: waiting, then thinking, then streaming.
+  function goOnAs(round, css) {
+    const bar = document.querySelector(`#round-${round} .is-active:not(.pg-step--tool) .bars .pg-live-bar`);
+    if (!bar) return;
+    const next = bar.cloneNode();
+    bar.classList.remove("pg-live-bar");
+    next.setAttribute("class", `f-${css} pg-live-bar`);
+    next.setAttribute("x", `${parseFloat(bar.getAttribute("x")) + parseFloat(bar.getAttribute("width"))}%`);
+    bar.after(next);
   }
 
   function showPartial() {
@@ -285,7 +298,7 @@
     const axis = Number(byId("step-tree").dataset.axis);
     for (const bar of byId("step-tree").querySelectorAll(".is-active .pg-live-bar, .pg-round__h .pg-live-bar")) {
       const start = (parseFloat(bar.getAttribute("x")) * axis) / 100;
-      bar.setAttribute("width", `${Math.max((100 * (now - start)) / axis, 0.4).toFixed(2)}%`);
+      bar.setAttribute("width", `${Math.max((100 * (now - start)) / axis, 0.8).toFixed(2)}%`);
     }
     const line = nowLine();
     const x = `${Math.min((100 * now) / axis, 100).toFixed(2)}%`;
@@ -361,7 +374,7 @@
     }
     byId("run-lost").hidden = true;
     if (follow) follow.closest(".pg-steps__foot").remove();
-    if ("running" in byId("step-detail").dataset) run.load(run.state.tab);
+    if ("running" in byId("step-detail").dataset) run.reload();
     run.say(message);
   }
 

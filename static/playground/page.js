@@ -7,8 +7,13 @@
     const label = button.querySelector("span") || button;
     if (button.dataset.label === undefined) button.dataset.label = label.textContent;
     label.textContent = word;
+    // Where there is no room for the word, the icon's color says it.
+    button.dataset.flash = word;
     clearTimeout(button.flashTimer);
-    button.flashTimer = setTimeout(() => (label.textContent = button.dataset.label), 1500);
+    button.flashTimer = setTimeout(() => {
+      label.textContent = button.dataset.label;
+      delete button.dataset.flash;
+    }, 1500);
   }
 
   // A page that isn't served over https (or from this machine) has no clipboard of its own.

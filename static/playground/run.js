@@ -67,6 +67,11 @@
     });
   }
 
+  // The step that is open, as the server has it now; the tab that is open stays.
+  function reload() {
+    load(byId("step-detail").dataset.tab || state.tab);
+  }
+
   function arrived(detail) {
     state.step = Number(detail.dataset.step);
     const row = rowOf(state.step);
@@ -76,6 +81,9 @@
     history.replaceState(history.state, "", `#step-${state.step}/${detail.dataset.tab}`);
     if (state.refocusTab) detail.querySelector('[role="tab"][aria-selected="true"]').focus({ preventScroll: true });
     state.refocusTab = false;
+    const list = detail.querySelector('[role="tablist"]');
+    const tab = list.querySelector('[aria-selected="true"]');
+    list.scrollLeft = Math.max(tab.offsetLeft + tab.offsetWidth + 24 - list.clientWidth, 0);
   }
 
   document.addEventListener("htmx:load", (event) => {
@@ -209,7 +217,6 @@
     }
     const live = byId("run-head").dataset.live === "1";
     inspector.querySelector("[data-axis-end]").textContent = live ? "" : `${axis < 100 ? axis.toFixed(1) : Math.round(axis)} s`;
-    document.dispatchEvent(new CustomEvent("pg:axis"));
   }
 
   // After the server's list has replaced the one on the page.
@@ -376,7 +383,7 @@
     if (location.hash !== here) followHash();
   });
 
-  window.playgroundRun = { state, select, load, applyFilter, drawAxis, adoptTree, say };
+  window.playgroundRun = { state, select, reload, applyFilter, adoptTree, say };
 
   adoptTree();
   if (!followHash()) select(inspector.dataset.start);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from llmcore.trace import StepKind
 from playground.models import RunStep
 from playground.reading.boxes import any_box
@@ -17,10 +19,10 @@ def read(record: StepRecord, query: Query) -> Panel:
     data = record.first.data
     body = _body(record)
     box = None if body is None else any_box("body", "Request body", body, note=f"{data.get('method', 'POST')}")
-    parameters = {name: value for name, value in (data.get("parameters") or {}).items() if value not in (None, [], ())}
+    given = {name: value for name, value in (data.get("parameters") or {}).items() if value not in (None, [], ())}
     context = {
         "data": data,
-        "parameters": parameters,
+        "parameters": {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()},
         "headers": data.get("headers") or {},
         "box": box,
         "assembled": record.kind == StepKind.ASSEMBLED,

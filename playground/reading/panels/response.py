@@ -9,6 +9,8 @@ from playground.reading.panels.base import Panel, Query, Tab, boxes_of
 from playground.reading.panels.messages import Call
 from playground.reading.step_record import StepRecord
 
+LONG_ARGUMENTS = 300
+
 
 def tab(record: StepRecord) -> Tab:
     return Tab(slug="response", title="Response", read=read)
@@ -44,7 +46,8 @@ def raw_arguments(call: Call, index: int) -> Box | None:
     """Arguments in full where one line can't show them."""
     if call.call.arguments is None:
         return text_box(f"call-{index}", "Arguments as they came", call.call.arguments_raw or "")
-    return json_box(f"call-{index}", "Arguments", call.call.arguments)
+    box = json_box(f"call-{index}", "Arguments", call.call.arguments)
+    return box if len(box.text) > LONG_ARGUMENTS else None
 
 
 def _other_parts(message: Message | None) -> list[str]:
