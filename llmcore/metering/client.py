@@ -66,6 +66,7 @@ class Attempt:
     reply: transport.Reply | None = None
     response: ModelResponse | None = None
     stale: bool = False
+    retry_wanted: bool = False
 
 
 class ModelClient:
@@ -216,8 +217,8 @@ class ModelClient:
         """The response of an attempt, as callers may see it: ids unique, no key in an error."""
         response = attempt.response or ModelResponse()
         if (error := response.error) is not None:
-            if attempt.reply is not None and error.retry_after_s is None:
-                error.retry_after_s = retry_after_s(attempt.reply.headers, self._now())
+            if attempt.reply is not None:
+                self._heed(attempt, attempt.reply, error)
             hide_key(error, call.provider.api_key.reveal())
         calls = response.tool_calls
         if calls and taken_ids:
@@ -226,14 +227,20 @@ class ModelClient:
                 response = replace(response, message=replace(response.message, tool_calls=unique))
         return response
 
+    def _heed(self, attempt: Attempt, reply: transport.Reply, error: ProviderError) -> None:
+        """What the server itself says about another attempt."""
+        if error.retry_after_s is None:
+            error.retry_after_s = retry_after_s(reply.headers, self._now())
+        if (wanted := should_retry(reply.headers)) is not None:
+            error.retryable = attempt.retry_wanted = wanted
+
     def _wait_s(self, attempt: Attempt, response: ModelResponse, call: ModelCall, deadline: float) -> float | None:
         """How long to wait before the next attempt; `None` where there is none."""
         error = response.error
         if error is None or attempt.number >= call.provider.max_attempts or attempt.watch.first_token_ms is not None:
             return None
-        wanted = should_retry(attempt.reply.headers) if attempt.reply is not None else None
-        passing = error.status in RETRYABLE_STATUSES or error.kind in RETRIED_KINDS
-        if wanted is False or not (wanted or (error.retryable and passing)):
+        passing = error.status in RETRYABLE_STATUSES or error.kind in RETRIED_KINDS or attempt.retry_wanted
+        if not (error.retryable and passing):
             return None
         if error.retry_after_s is not None:
             wait = error.retry_after_s * (1 + 0.1 * self._jitter())

@@ -105,7 +105,10 @@ CONTEXT_LENGTH = re.compile(
     r"exceeds? (the )?(model'?s? )?(max\w*|token|input)[^.]{0,40}tokens?|tokens? [^.]{0,40}exceeds?",
     re.IGNORECASE,
 )
-MODEL_MISSING = re.compile(r"model\b.{0,120}\b(not found|does(n't| not) exist|not exist)", re.IGNORECASE | re.DOTALL)
+# LM Studio answers a wrong address with 200 and this.
+NOT_THERE = re.compile(
+    r"model\b.{0,120}\b(not found|does(n't| not) exist|not exist)|^unexpected endpoint", re.IGNORECASE | re.DOTALL
+)
 HTML = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
 TITLE = re.compile(r"<title[^>]*>([^<]{1,200})", re.IGNORECASE)
 
@@ -236,7 +239,7 @@ def _kind(words: list[str], message: str, status: int) -> ErrorKind:
             return kind
     if status in (200, 400, 413, 422, 500) and CONTEXT_LENGTH.search(message):
         return ErrorKind.CONTEXT_LENGTH
-    if status in (200, 400) and MODEL_MISSING.search(message):
+    if status in (200, 400) and NOT_THERE.search(message):
         return ErrorKind.NOT_FOUND
     if status in KIND_OF_STATUS:
         return KIND_OF_STATUS[status]

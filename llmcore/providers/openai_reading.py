@@ -29,6 +29,7 @@ class ChatReader:
         self._usage: Mapping[str, JSON] | None = None
         self._fragments = CallFragments()
         self._thinking_field: str | None = None
+        self._index: JSON = None
 
     def note(self, body: Mapping[str, JSON]) -> None:
         """What stands around the choices."""
@@ -41,8 +42,15 @@ class ChatReader:
             self._usage = merged(self._usage, usage)
 
     def choice(self, choice: JSON, key: str) -> Iterable[Delta]:
-        """A choice whose message stands under `key`; one without a message says nothing."""
+        """A choice whose message stands under `key`; one without a message says nothing.
+
+        Only one answer is asked for: where a server gives several, the first one is read.
+        """
         if not isinstance(choice, dict):
+            return ()
+        index = choice.get("index")
+        self._index = index if self._index is None else self._index
+        if index is not None and index != self._index:
             return ()
         if isinstance(reason := choice.get("finish_reason"), str) and reason:
             self.answer.finish_raw = reason
@@ -65,12 +73,12 @@ class ChatReader:
         return deltas
 
     def _thinking(self, message: Mapping[str, JSON]) -> Iterable[Delta]:
-        # A server in transition sends the same thinking under both names: the first name seen counts.
-        for field in (self._thinking_field,) if self._thinking_field else THINKING_FIELDS:
+        # A server in transition sends the same thinking under both names: one of them counts.
+        for field in sorted(THINKING_FIELDS, key=lambda name: name != self._thinking_field):
             text = message.get(field)
             if isinstance(text, str) and text:
-                self._thinking_field = field
-                self.answer.thinking_extra = {"field": field}
+                self._thinking_field = self._thinking_field or field
+                self.answer.thinking_extra = {"field": self._thinking_field}
                 return self.answer.add_thinking(text)
         return ()
 
@@ -231,7 +239,7 @@ class ChatStream:
         deltas: list[Delta] = []
         if isinstance(body, dict):
             self._reader.note(body)
-            for choice in _choices(body)[:1]:
+            for choice in _choices(body):
                 deltas.extend(self._reader.choice(choice, "delta"))
         if report:
             self._fail(failure(report, 200))

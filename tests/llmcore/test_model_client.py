@@ -191,6 +191,8 @@ async def test_a_server_may_say_whether_to_try_again(
         completion = await ask(client, retrying(CHAT, server.origin, attempts=2))
 
     assert completion.attempts == attempts
+    assert completion.response.error is not None
+    assert completion.response.error.retryable is (wanted == "true")
 
 
 async def test_a_used_up_quota_is_not_tried_again(client: ModelClient) -> None:

@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
+from llmcore.configuration import LanguageModel, Provider
 from llmcore.errors import ErrorKind
-from llmcore.messages import FinishReason
+from llmcore.messages import FinishReason, ModelResponse
 from llmcore.providers.arguments import read_arguments
+from llmcore.providers.base import ModelCall, WireReply
 from llmcore.providers.call_fragments import CallFragments
 from llmcore.providers.event_stream import EventReader, ServerEvent
 from llmcore.providers.failures import MAX_MESSAGE, clean_message, error_in, failure, http_failure
 from llmcore.providers.finish import OPENAI_REASONS, settle
 from llmcore.providers.json_text import decode_json, encode_json, mend_surrogates
+from llmcore.providers.registry import adapter_for
 from llmcore.providers.think_tags import ThinkSplitter
 from llmcore.providers.token_counts import read_cost, read_openai_usage, total_of
 
@@ -307,6 +310,7 @@ def test_the_cost_that_a_gateway_reports_is_exact(value: Any, cost: str | None) 
         ([{"error": {"message": "x", "code": 403}}], ErrorKind.PERMISSION, 403),
         ({"object": "error", "message": "x", "code": 404}, ErrorKind.NOT_FOUND, 404),
         ({"error": "the model crashed"}, ErrorKind.SERVER, 200),
+        ({"error": "Unexpected endpoint or method. (POST /chat/completions)"}, ErrorKind.NOT_FOUND, 200),
         ({"error": {"code": "exceed_context_size_error", "message": "x"}}, ErrorKind.CONTEXT_LENGTH, 200),
         (
             {"error": {"code": 500, "message": "the request exceeds the available context size"}},
@@ -372,3 +376,73 @@ def test_a_value_that_was_read_can_be_written() -> None:
 
     assert json.loads(encode_json(value)) == {"a": "� 😀", "b": [1.5, None, True], "c": "\0"}
     assert mend_surrogates("plain") == "plain"
+
+
+def chat_stream(*chunks: dict[str, Any]) -> ModelResponse:
+    call = ModelCall(
+        provider=Provider(slug="p", name="P", adapter="openai_compat", base_url="https://host/v1"),
+        model=LanguageModel(name="m"),
+    )
+    decoder = adapter_for("openai_compat").stream_decoder(call)
+    for chunk in chunks:
+        decoder.feed(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+    return decoder.finish()
+
+
+def chunk(finish: str | None = None, *, index: int = 0, **delta: Any) -> dict[str, Any]:
+    return {"choices": [{"index": index, "delta": delta, "finish_reason": finish}]}
+
+
+def test_thinking_under_two_names_counts_once_and_goes_back_under_the_first() -> None:
+    response = chat_stream(
+        chunk(reasoning="Hm, "),
+        chunk(reasoning="well", reasoning_content="well"),
+        chunk(reasoning_content="."),
+        chunk("stop", content="Yes"),
+    )
+
+    assert response.thinking == "Hm, well."
+    assert response.message.parts[0].extra == {"field": "reasoning"}
+
+
+def test_only_the_first_of_several_choices_is_read() -> None:
+    both = {"choices": [*chunk(content="A")["choices"], *chunk(content="B", index=1)["choices"]]}
+
+    response = chat_stream(both, chunk(content="b", index=1), chunk("stop", content="a"), chunk("length", index=1))
+
+    assert (response.text, response.finish_reason) == ("Aa", FinishReason.STOP)
+
+
+def test_a_legacy_function_call_is_a_call() -> None:
+    response = chat_stream(
+        chunk(function_call={"name": "f", "arguments": "{"}), chunk("function_call", function_call={"arguments": "}"})
+    )
+
+    (call,) = response.tool_calls
+    assert (call.name, call.arguments, response.finish_reason) == ("f", {}, FinishReason.TOOL_CALLS)
+
+
+def test_a_refusal_is_kept_apart_from_the_answer() -> None:
+    response = chat_stream(chunk(refusal="I can't "), chunk("stop", refusal="do that."))
+
+    assert (response.refusal, response.text) == ("I can't do that.", "")
+    assert (response.finish_reason, response.error) == (FinishReason.CONTENT_FILTER, None)
+
+
+def test_an_answer_in_a_never_closed_prefilled_tag_is_the_answer() -> None:
+    call = ModelCall(
+        provider=Provider(slug="p", name="P", adapter="openai_compat", base_url="https://host/v1"),
+        model=LanguageModel(name="m", inline_think="prefilled"),
+    )
+    for finish, text, thinking in (("stop", "Just yes.", ""), ("length", "", "Just yes.")):
+        body = {"choices": [{"message": {"content": "Just yes."}, "finish_reason": finish}]}
+        reply = WireReply(status=200, headers={}, body=json.dumps(body).encode())
+        response = adapter_for("openai_compat").decode(reply, call)
+        assert (response.text, response.thinking, response.error) == (text, thinking, None)
+
+
+def test_a_finish_by_error_without_an_error_has_one() -> None:
+    response = chat_stream(chunk("error", content="Half"))
+
+    assert response.error is not None
+    assert (response.error.kind, response.text) == (ErrorKind.SERVER, "Half")

@@ -266,6 +266,30 @@ def test_a_history_with_an_open_call_is_mended_before_it_is_sent() -> None:
     assert verdict_on(case) == ()  # L13
 
 
+def test_calls_of_a_history_without_ids_get_some() -> None:
+    call = {"name": "get_weather", "arguments": "", "id": None}
+    history = [
+        {"role": "user", "content": "Go"},
+        {"role": "assistant", "content": None, "tool_calls": [call, call, {**call, "id": "x"}]},
+        *({"role": "tool", "tool_call_id": identity, "content": text} for identity, text in (("x", "3"), (None, "1"))),
+    ]
+    case = adapted(
+        "W26",
+        request_context={**CASES["W26"]["request_context"], "messages": history},
+        request_must=[
+            {"path": "messages.1.tool_calls.*.id", "unique": True},
+            {"path": "messages.1.tool_calls.*.id", "none_equals": ""},
+            {"path": "messages.1.tool_calls.*.function.arguments", "equals": "{}"},
+            {"path": "messages.*.tool_call_id", "same_set_as": "messages.1.tool_calls.*.id"},
+            {"path": "messages.*.content", "contains_text": "interrupted"},
+            {"path": "messages.2.content", "equals": "1"},
+            {"path": "messages.4.content", "equals": "3"},
+        ],
+    )
+
+    assert verdict_on(case) == ()
+
+
 def run_command(*cases: Mapping[str, Any], tmp_path: Path, **options: Any) -> tuple[list[str], int]:
     """The lines that the command writes, and its exit status."""
     file = tmp_path / "cases.jsonl"

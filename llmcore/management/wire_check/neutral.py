@@ -11,6 +11,7 @@ from llmcore.configuration import LanguageModel, Parameters, Provider, Secret
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall, ToolSpec
 from llmcore.providers.arguments import read_arguments
 from llmcore.providers.base import Adapter, ModelCall
+from llmcore.providers.call_drafts import with_unique_ids
 from llmcore.runs.transcript import tool_message
 from llmcore.tools.results import FailureKind, ToolResult, result_of
 
@@ -71,15 +72,37 @@ def tool_of(tool: JSON, tools: Mapping[str, JSON]) -> ToolSpec:
     )
 
 
-def message_of(data: Mapping[str, JSON]) -> Message:
-    return Message(
-        role=data["role"],
-        parts=tuple(parts_of(data)),
-        tool_calls=tuple(tool_call_of(call) for call in data.get("tool_calls") or ()),
-        tool_call_id=data.get("tool_call_id"),
-        name=data.get("name"),
-        is_error=bool(data.get("is_error")),
-    )
+def messages_of(history: Sequence[Mapping[str, JSON]]) -> list[Message]:
+    """The history of a case. Calls with a missing or doubled id get one of their own, and so do their results."""
+    messages: list[Message] = []
+    taken: set[str] = set()
+    waiting: list[tuple[JSON, str]] = []
+    for data in history:
+        given = data.get("tool_calls") or ()
+        calls = with_unique_ids([tool_call_of(call) for call in given], taken)
+        taken.update(call.id for call in calls)
+        if calls:
+            waiting = [(item.get("id"), call.id) for item, call in zip(given, calls, strict=True)]
+        messages.append(
+            Message(
+                role=data["role"],
+                parts=tuple(parts_of(data)),
+                tool_calls=calls,
+                tool_call_id=answered_id(data.get("tool_call_id"), waiting) if data["role"] == "tool" else None,
+                name=data.get("name"),
+                is_error=bool(data.get("is_error")),
+            )
+        )
+    return messages
+
+
+def answered_id(given: JSON, waiting: list[tuple[JSON, str]]) -> str:
+    """The id of the call that a result with the id `given` answers: the first one waiting under it."""
+    for index, (sent, ours) in enumerate(waiting):
+        if not given or sent == given:
+            del waiting[index]
+            return ours
+    return given or ""
 
 
 def parts_of(data: Mapping[str, JSON]) -> list[Part]:

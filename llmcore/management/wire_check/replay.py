@@ -13,7 +13,7 @@ from typing import Any
 from llmcore.errors import ConfigurationError, ProviderError
 from llmcore.management.wire_check.checks import failed_checks
 from llmcore.management.wire_check.expectations import differences, leaks, price_differences
-from llmcore.management.wire_check.neutral import call_of, clock_of, message_of, results_of
+from llmcore.management.wire_check.neutral import call_of, clock_of, messages_of, results_of
 from llmcore.management.wire_check.server import Received, Script, serve_script
 from llmcore.messages import JSON, Delta, ModelResponse
 from llmcore.metering.client import ModelClient, open_http
@@ -108,7 +108,7 @@ async def replay(case: Case, tools: Mapping[str, JSON]) -> Replayed:
     async with serve_script(Script.of(case["transport"], case["response"])) as server, open_http() as http:
         client = ModelClient(http=http, now=lambda: now or datetime.now(UTC))
         call = call_of(context, tools, adapter, server.origin)
-        messages, _ = mend([message_of(message) for message in context["messages"]])
+        messages, _ = mend(messages_of(context["messages"]))
         transcript = client.transcript(call, messages)
         completion = await client.send(
             call,
