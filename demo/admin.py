@@ -72,5 +72,6 @@ class RefundAdmin(admin.ModelAdmin):
     search_fields = ["reference", "payment__reference"]
     autocomplete_fields = ["payment"]
 
+
 admin.site.site_header = "Beanstalk shop administration"
 admin.site.site_title = "Beanstalk shop"
