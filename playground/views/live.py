@@ -87,7 +87,12 @@ async def stream(request: StaffRequest, watch: Watch) -> AsyncIterator[str]:
                 said = time.monotonic()
             await asyncio.sleep(POLL_S)
     finally:
-        await sync_to_async(connection.close)()
+        await sync_to_async(leave)()
+
+
+def leave() -> None:
+    """A connection belongs to the thread that opened it, so this runs where `look` did."""
+    connection.close()
 
 
 def still_welcome(request: StaffRequest, watch: Watch) -> bool:

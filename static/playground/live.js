@@ -13,6 +13,9 @@
   const TEXT_MS = 250;
   const FOLLOW_MS = 400;
 
+  const GONE = "You may no longer see this run.";
+  class Gone extends Error {}
+
   const place = { after: Number(live.dataset.after), revision: live.dataset.revision };
   let source = null;
   let timer = 0;
@@ -53,7 +56,9 @@
       const response = await fetch(`${live.dataset.updates}?${new URLSearchParams(place)}`, {
         headers: { Accept: "application/json" },
       });
-      if (response.status === 403 || response.status === 404) return lost("You may no longer see this run.", "Reload to log in.");
+      if (response.redirected || response.status === 403 || response.status === 404) {
+        return lost(GONE, "Reload to log in again.");
+      }
       if (!response.ok) throw new Error(response.statusText);
       const news = await response.json();
       if (ended || document.hidden) return;
@@ -326,7 +331,8 @@
 
   async function refresh(ids) {
     const response = await fetch(location.pathname, { headers: { Accept: "text/html" } });
-    if (!response.ok || response.redirected) throw new Error(response.statusText);
+    if (response.redirected || response.status === 403 || response.status === 404) throw new Gone();
+    if (!response.ok) throw new Error(response.statusText);
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     for (const id of ids) {
       const fresh = page.getElementById(id);
@@ -367,7 +373,8 @@
   async function settle(message) {
     try {
       await refresh(FINAL);
-    } catch {
+    } catch (error) {
+      if (error instanceof Gone) return lost(GONE, "Reload to log in again.");
       lost("The run ended, but its page can't be read.", "Trying again…");
       timer = setTimeout(() => settle(message), 3000);
       return;

@@ -22,7 +22,7 @@ def read(record: StepRecord, query: Query) -> Panel:
     context = {
         "kind": kind.replace("_", " "),
         "status": error.get("status"),
-        "message": error.get("message") or "",
+        "said": error.get("message") or "",
         "advice": error.get("advice") or {k.value: text for k, text in ADVICE.items()}.get(kind, ""),
         "wait_s": data.get("wait_s"),
         "boxes": boxes,
