@@ -9,12 +9,14 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import count
 from typing import Protocol
 
 import httpx
 
-from llmcore.errors import RETRYABLE_STATUSES, ConfigurationError, ErrorKind, ProviderError
+from llmcore.errors import ConfigurationError, ErrorKind, ProviderError
 from llmcore.messages import Message, ModelResponse
+from llmcore.metering.backoff import is_passing, wait_after
 from llmcore.metering.interrupt import Interrupt
 from llmcore.metering.watch import AnswerWatch, Observer
 from llmcore.providers import transport
@@ -25,15 +27,9 @@ from llmcore.providers.retry_after import retry_after_s, should_retry
 
 __all__ = ["Completion", "Meter", "ModelClient", "Observer", "open_http"]
 
-FIRST_WAIT_S = 0.5
-MAX_WAIT_S = 8.0
-# A server that asks for more than this is better tried again by a person.
-MAX_ASKED_WAIT_S = 120.0
 # How long the end of a connection may take after the stream's own sign of its end.
 DRAIN_S = 1.0
 WHOLE_MEDIA_TYPES = frozenset({"application/json", "application/problem+json", "text/html"})
-STREAM_MEDIA_TYPES = frozenset({"text/event-stream", "application/x-ndjson"})
-RETRIED_KINDS = frozenset({ErrorKind.CONNECTION, ErrorKind.TIMEOUT, ErrorKind.STREAM_INCOMPLETE})
 
 
 class Meter(Protocol):
@@ -55,11 +51,28 @@ class Completion:
     cost: Decimal | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sending:
+    """One call on its way, through all its attempts. `started` and `deadline` are times of the client's clock."""
+
+    call: ModelCall
+    request: WireRequest
+    adapter: Adapter
+    started: float
+    deadline: float
+    observer: Observer | None
+    capture: bool
+    cancel: asyncio.Event | None
+
+
 @dataclass(kw_only=True, slots=True)
 class Attempt:
-    """One try at a call, while it runs and after."""
+    """One try at a call, while it runs and after.
 
-    number: int
+    `stale`: its kept-alive connection turned out to be closed. `retry_wanted`: the server asks for another attempt.
+    `abandoned`: the call was cancelled while it waited for that.
+    """
+
     watch: AnswerWatch
     capture: transport.Capture | None
     decoder: StreamDecoder | None = None
@@ -67,6 +80,22 @@ class Attempt:
     response: ModelResponse | None = None
     stale: bool = False
     retry_wanted: bool = False
+    abandoned: bool = False
+
+    def settle(self, failure: ProviderError | None, *, cancelled: bool) -> None:
+        """Make a response of what had arrived when the attempt was broken off.
+
+        An answer that had already come to its end is not spoiled by what happens to the connection after it.
+        """
+        if self.response is not None:
+            return
+        response = self.decoder.finish(cancelled=cancelled) if self.decoder else ModelResponse(cancelled=cancelled)
+        if failure is not None and not cancelled:
+            incomplete = response.error is not None and response.error.kind == ErrorKind.STREAM_INCOMPLETE
+            if self.decoder is None or incomplete:
+                failure.status = self.reply.status if self.decoder and self.reply else None
+                response = replace(response, error=failure)
+        self.response = response
 
 
 class ModelClient:
@@ -116,90 +145,67 @@ class ModelClient:
         if not request.url.startswith(adapter.base_url(call.provider) + "/"):
             raise ConfigurationError("A request goes to the address of its own provider only.")
         started = self._clock()
-        deadline = started + call.provider.total_timeout_s
-        number = 0
-        while True:
-            number += 1
-            watch = AnswerWatch(self._clock, started, observer)
-            attempt = await self._attempt(adapter, call, request, number, watch, capture, cancel, deadline)
+        sending = Sending(
+            call=call,
+            request=request,
+            adapter=adapter,
+            started=started,
+            deadline=started + call.provider.total_timeout_s,
+            observer=observer,
+            capture=capture,
+            cancel=cancel,
+        )
+        for number in count(1):
+            attempt = await self._attempt(sending)
             response = self._finished(attempt, call, taken_ids)
             cost = call.model.prices.cost(response.usage)
-            if self._meter is not None:
-                self._meter.record(call, response, cost)
-            if attempt.capture is not None and observer is not None:
-                error = str(response.error) if response.error else None
-                observer.exchange(attempt.capture.exchange(number, request, call.provider.api_key.reveal(), error))
-            wait = self._wait_s(attempt, response, call, deadline)
-            if wait is None or response.error is None:
-                break
-            if observer is not None:
-                observer.retry(number, response.error, wait)
-            async with Interrupt(cancel) as interrupt:
-                await self._sleep(wait)
-            if interrupt.fired:
-                response = ModelResponse(cancelled=True)
+            self._report(sending, attempt, number, response, cost)
+            if not await self._again(sending, attempt, number, response):
                 break
         return Completion(
-            response=response,
+            response=ModelResponse(cancelled=True) if attempt.abandoned else response,
             attempts=number,
-            first_token_ms=watch.first_token_ms,
-            thinking_ms=watch.thinking_ms,
+            first_token_ms=attempt.watch.first_token_ms,
+            thinking_ms=attempt.watch.thinking_ms,
             cost=cost,
         )
 
-    async def _attempt(
-        self,
-        adapter: Adapter,
-        call: ModelCall,
-        request: WireRequest,
-        number: int,
-        watch: AnswerWatch,
-        capture: bool,
-        cancel: asyncio.Event | None,
-        deadline: float,
-    ) -> Attempt:
+    async def _attempt(self, sending: Sending) -> Attempt:
         """One attempt, and one more on a fresh connection where the kept-alive one turned out to be closed."""
         for fresh in (False, True):
-            record = transport.Capture(clock=self._clock) if capture else None
-            attempt = Attempt(number=number, watch=watch, capture=record)
+            attempt = Attempt(
+                watch=AnswerWatch(self._clock, sending.started, sending.observer),
+                capture=transport.Capture(clock=self._clock) if sending.capture else None,
+            )
             failure = None
-            async with Interrupt(cancel) as interrupt:
-                failure = await self._exchange(attempt, adapter, call, request, deadline, fresh)
-            if interrupt.fired:
-                attempt.response = attempt.decoder.finish(cancelled=True) if attempt.decoder else None
-                attempt.response = attempt.response or ModelResponse(cancelled=True)
-            elif failure is not None:
-                attempt.response = failed(attempt, failure)
+            async with Interrupt(sending.cancel) as interrupt:
+                failure = await self._exchange(sending, attempt, fresh)
+            attempt.watch.end()
+            attempt.settle(failure, cancelled=interrupt.fired)
             if not attempt.stale:
                 break
         return attempt
 
-    async def _exchange(
-        self, attempt: Attempt, adapter: Adapter, call: ModelCall, request: WireRequest, deadline: float, fresh: bool
-    ) -> ProviderError | None:
+    async def _exchange(self, sending: Sending, attempt: Attempt, fresh: bool) -> ProviderError | None:
         """Send and read; the failure of the way there and back, if there was one."""
-        remaining = max(deadline - self._clock(), 0.0)
+        provider = sending.call.provider
         try:
-            async with asyncio.timeout(remaining) as limit:
-                opened = transport.open_reply(self._http, request, call.provider, capture=attempt.capture, fresh=fresh)
-                async with opened as reply:
-                    attempt.reply = reply
-                    await self._read(attempt, reply, adapter, call, limit)
+            async with asyncio.timeout(max(sending.deadline - self._clock(), 0.0)) as limit:
+                opened = transport.open_reply(
+                    self._http, sending.request, provider, capture=attempt.capture, fresh=fresh
+                )
+                async with opened as attempt.reply:
+                    await self._read(sending, attempt, attempt.reply, limit)
         except TimeoutError:
-            seconds = call.provider.total_timeout_s
-            return ProviderError(
-                kind=ErrorKind.TIMEOUT, message=f"No complete answer within {seconds:g} s.", retryable=True
-            )
+            message = f"No complete answer within {provider.total_timeout_s:g} s."
+            return ProviderError(kind=ErrorKind.TIMEOUT, message=message, retryable=True)
         except transport.FAILURES as error:
             attempt.stale = not fresh and attempt.reply is None and transport.is_stale_connection(error)
-            return transport.failure_of(error, call.provider, answering=attempt.reply is not None)
-        finally:
-            attempt.watch.end()
+            return transport.failure_of(error, provider, answering=attempt.reply is not None)
         return None
 
-    async def _read(
-        self, attempt: Attempt, reply: transport.Reply, adapter: Adapter, call: ModelCall, limit: asyncio.Timeout
-    ) -> None:
+    async def _read(self, sending: Sending, attempt: Attempt, reply: transport.Reply, limit: asyncio.Timeout) -> None:
+        adapter, call = sending.adapter, sending.call
         if not is_stream(reply, adapter, call):
             body = await reply.body()
             attempt.response = adapter.decode(WireReply(status=reply.status, headers=reply.headers, body=body), call)
@@ -212,6 +218,34 @@ class ModelClient:
                     # Read to the end of the body, so that the connection can be used again.
                     limit.reschedule(asyncio.get_running_loop().time() + DRAIN_S)
         attempt.response = decoder.finish()
+
+    def _report(
+        self, sending: Sending, attempt: Attempt, number: int, response: ModelResponse, cost: Decimal | None
+    ) -> None:
+        """Tell the meter, and whoever looks at the wire, of one attempt."""
+        if self._meter is not None:
+            self._meter.record(sending.call, response, cost)
+        if attempt.capture is not None and sending.observer is not None:
+            key = sending.call.provider.api_key.reveal()
+            error = str(response.error) if response.error else None
+            sending.observer.exchange(attempt.capture.exchange(number, sending.request, key, error))
+
+    async def _again(self, sending: Sending, attempt: Attempt, number: int, response: ModelResponse) -> bool:
+        """Wait for the next attempt; whether there is one. A stream cut after its first token is never tried again."""
+        error = response.error
+        if error is None or number >= sending.call.provider.max_attempts or attempt.watch.first_token_ms is not None:
+            return False
+        if not (is_passing(error) or attempt.retry_wanted):
+            return False
+        wait = wait_after(error, number, sending.deadline - self._clock(), self._jitter)
+        if wait is None:
+            return False
+        if sending.observer is not None:
+            sending.observer.retry(number, error, wait)
+        async with Interrupt(sending.cancel) as interrupt:
+            await self._sleep(wait)
+        attempt.abandoned = interrupt.fired
+        return not interrupt.fired
 
     def _finished(self, attempt: Attempt, call: ModelCall, taken_ids: Collection[str]) -> ModelResponse:
         """The response of an attempt, as callers may see it: ids unique, no key in an error."""
@@ -234,20 +268,6 @@ class ModelClient:
         if (wanted := should_retry(reply.headers)) is not None:
             error.retryable = attempt.retry_wanted = wanted
 
-    def _wait_s(self, attempt: Attempt, response: ModelResponse, call: ModelCall, deadline: float) -> float | None:
-        """How long to wait before the next attempt; `None` where there is none."""
-        error = response.error
-        if error is None or attempt.number >= call.provider.max_attempts or attempt.watch.first_token_ms is not None:
-            return None
-        passing = error.status in RETRYABLE_STATUSES or error.kind in RETRIED_KINDS or attempt.retry_wanted
-        if not (error.retryable and passing):
-            return None
-        if error.retry_after_s is not None:
-            wait = error.retry_after_s * (1 + 0.1 * self._jitter())
-            return wait if wait <= min(MAX_ASKED_WAIT_S, deadline - self._clock()) else None
-        wait = min(FIRST_WAIT_S * 2 ** (attempt.number - 1), MAX_WAIT_S) * (0.5 + 0.5 * self._jitter())
-        return wait if wait <= deadline - self._clock() else None
-
 
 def is_stream(reply: transport.Reply, adapter: Adapter, call: ModelCall) -> bool:
     """Whether the body is to be read as a stream: by what it says it is, else by what was asked for."""
@@ -257,20 +277,6 @@ def is_stream(reply: transport.Reply, adapter: Adapter, call: ModelCall) -> bool
     if call.stream:
         return media_type == adapter.stream_media_type or media_type not in WHOLE_MEDIA_TYPES
     return media_type == adapter.stream_media_type
-
-
-def failed(attempt: Attempt, failure: ProviderError) -> ModelResponse:
-    """The response where the connection failed: what had arrived, and why there is no more.
-
-    An answer that had already come to its end is not spoiled by a connection that breaks after it.
-    """
-    if attempt.decoder is None:
-        return ModelResponse(error=failure)
-    response = attempt.decoder.finish()
-    if response.error is not None and response.error.kind == ErrorKind.STREAM_INCOMPLETE:
-        failure.status = attempt.reply.status if attempt.reply is not None else None
-        return replace(response, error=failure)
-    return response
 
 
 def hide_key(error: ProviderError, key: str) -> None:
