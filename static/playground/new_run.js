@@ -25,6 +25,7 @@
     const now = serialized();
     if (now === seen) return;
     seen = now;
+    panel.setAttribute("aria-busy", "true");
     htmx.trigger(panel, "edited");
   }
 
@@ -135,6 +136,7 @@
   }
 
   function showFailure(why) {
+    panel.removeAttribute("aria-busy");
     panel.classList.add("is-stale");
     failed.querySelector("[data-why]").textContent = why;
     failed.hidden = false;
@@ -146,8 +148,6 @@
     asked = question();
     panel.setAttribute("aria-busy", "true");
   });
-
-  panel.addEventListener("htmx:afterRequest", () => panel.removeAttribute("aria-busy"));
 
   panel.addEventListener("htmx:beforeOnLoad", (event) => {
     // To follow it would throw away the form that was filled in.
@@ -168,6 +168,7 @@
   panel.addEventListener("htmx:afterSwap", () => {
     failed.hidden = true;
     panel.classList.remove("is-stale");
+    panel.removeAttribute("aria-busy");
     for (const button of all("[data-unfold]", panel)) if (unfolded.has(button.dataset.unfold)) unfold(button, true);
     for (const details of all("details[data-key]", panel)) details.open = unfolded.has(details.dataset.key);
     const scroller = panel.querySelector("[data-scroll]");
@@ -227,10 +228,11 @@
 
   form.addEventListener("input", (event) => {
     if (event.target.matches("[data-search]")) filter(event.target.closest("[data-checklist]"));
-    else changed();
+    else if (event.target.matches("textarea, [type=text]")) changed();
   });
 
   form.addEventListener("change", (event) => {
+    if (event.target.matches("[data-search]")) return;
     const option = event.target.closest("[data-option]");
     if (option) {
       place(option);
@@ -275,7 +277,7 @@
     changed();
   });
 
-  form.addEventListener("htmx:afterSettle", () => {
+  form.addEventListener("htmx:afterSwap", () => {
     count();
     spread();
     changed();

@@ -6,13 +6,8 @@
     const form = event.target.closest("[data-runs-filters]");
     if (!form) return;
     // What isn't set stays out of the address.
-    for (const field of form.elements) if (field.name && !field.value) field.disabled = true;
-    form.submit();
-  });
-
-  // The browser's back button brings the page as it was left.
-  window.addEventListener("pageshow", () => {
-    for (const field of document.querySelectorAll("[data-runs-filters] select")) field.disabled = false;
+    const query = new URLSearchParams(Array.from(new FormData(form)).filter(([, value]) => value)).toString();
+    location.assign(location.pathname + (query && `?${query}`));
   });
 
   document.addEventListener("htmx:beforeRequest", (event) => {
