@@ -56,6 +56,7 @@ def test_as_json_it_prints_the_whole_run_and_nothing_else(environment: dict[str,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
     exported = json.loads(done.stdout)
+    assert done.stdout == json.dumps(exported, ensure_ascii=False, indent=1) + "\n"
     run = Run.objects.get()
     assert exported == json.loads(json.dumps(export_run(run=run, raw=True)))
     assert run.request == {

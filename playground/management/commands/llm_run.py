@@ -71,8 +71,7 @@ class Command(BaseCommand):
                 # Else Python complains about what it can't flush any more.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         else:
-            json.dump(export_run(run=run, raw=True), self.stdout, ensure_ascii=False, indent=1)
-            self.stdout.write("")
+            self.stdout.write(json.dumps(export_run(run=run, raw=True), ensure_ascii=False, indent=1))
         # A run that was taken over by others has no end yet, as far as this command can tell.
         sys.exit(EXIT_CODE_OF[EndReason(run.reason or EndReason.INTERRUPTED)])
 
