@@ -1,4 +1,4 @@
-"""Tells what kind of failure a provider's error is, from the many shapes in which providers report them."""
+"""Reads the many shapes in which providers report an error."""
 
 from __future__ import annotations
 
@@ -6,109 +6,16 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from llmcore.errors import RETRYABLE_STATUSES, ErrorKind, ProviderError
+from llmcore.errors import ErrorKind, ProviderError
 from llmcore.messages import JSON
+from llmcore.providers.failure_kinds import RETRYABLE_KINDS, STATUS_OF_WORD, is_retryable, kind_of
 from llmcore.providers.json_text import decode_json, mend_surrogates
 
 MAX_MESSAGE = 2_000
 MAX_EXCERPT = 300
+# How much of a text is looked at to tell what it is.
+MAX_READ = 20_000
 
-# The words providers use in `code`, `type` and `status`, in lower case. A word that says too little
-# ("invalid_request_error") is left to the message and the HTTP status.
-KINDS: Mapping[str, ErrorKind] = {
-    "invalid_api_key": ErrorKind.AUTHENTICATION,
-    "authentication_error": ErrorKind.AUTHENTICATION,
-    "unauthenticated": ErrorKind.AUTHENTICATION,
-    "unauthorized": ErrorKind.AUTHENTICATION,
-    "permission_error": ErrorKind.PERMISSION,
-    "permission_denied": ErrorKind.PERMISSION,
-    "not_found_error": ErrorKind.NOT_FOUND,
-    "not_found": ErrorKind.NOT_FOUND,
-    "model_not_found": ErrorKind.NOT_FOUND,
-    "deploymentnotfound": ErrorKind.NOT_FOUND,
-    "rate_limit_exceeded": ErrorKind.RATE_LIMIT,
-    "rate_limit_error": ErrorKind.RATE_LIMIT,
-    "rate_limited": ErrorKind.RATE_LIMIT,
-    "too_many_requests": ErrorKind.RATE_LIMIT,
-    "resource_exhausted": ErrorKind.RATE_LIMIT,
-    "insufficient_quota": ErrorKind.QUOTA,
-    "insufficient_balance": ErrorKind.QUOTA,
-    "insufficient_credits": ErrorKind.QUOTA,
-    "billing_error": ErrorKind.QUOTA,
-    "billing_hard_limit_reached": ErrorKind.QUOTA,
-    "context_length_exceeded": ErrorKind.CONTEXT_LENGTH,
-    "exceed_context_size_error": ErrorKind.CONTEXT_LENGTH,
-    "request_too_large": ErrorKind.CONTEXT_LENGTH,
-    "content_filter": ErrorKind.CONTENT_FILTER,
-    "content_policy_violation": ErrorKind.CONTENT_FILTER,
-    "responsibleaipolicyviolation": ErrorKind.CONTENT_FILTER,
-    "overloaded_error": ErrorKind.OVERLOADED,
-    "overloaded": ErrorKind.OVERLOADED,
-    "unavailable": ErrorKind.OVERLOADED,
-    "timeout_error": ErrorKind.TIMEOUT,
-    "deadline_exceeded": ErrorKind.TIMEOUT,
-    "api_error": ErrorKind.SERVER,
-    "server_error": ErrorKind.SERVER,
-    "internal_error": ErrorKind.SERVER,
-    "internal": ErrorKind.SERVER,
-    "internalservererror": ErrorKind.SERVER,
-    "provider_unavailable": ErrorKind.SERVER,
-    "tool_use_failed": ErrorKind.TOOL_USE_FAILED,
-}
-KIND_OF_STATUS: Mapping[int, ErrorKind] = {
-    401: ErrorKind.AUTHENTICATION,
-    402: ErrorKind.QUOTA,
-    403: ErrorKind.PERMISSION,
-    404: ErrorKind.NOT_FOUND,
-    405: ErrorKind.NOT_FOUND,
-    408: ErrorKind.TIMEOUT,
-    409: ErrorKind.SERVER,
-    413: ErrorKind.CONTEXT_LENGTH,
-    429: ErrorKind.RATE_LIMIT,
-    498: ErrorKind.OVERLOADED,
-    503: ErrorKind.OVERLOADED,
-    504: ErrorKind.TIMEOUT,
-    529: ErrorKind.OVERLOADED,
-}
-# The status that an error within HTTP 200 stands for, where it names none itself.
-STATUS_OF_WORD: Mapping[str, int] = {
-    "overloaded_error": 529,
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "authentication_error": 401,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "billing_error": 402,
-    "invalid_request_error": 400,
-    "timeout_error": 504,
-    "api_error": 500,
-    "server_error": 500,
-}
-RETRYABLE_KINDS = frozenset(
-    {
-        ErrorKind.RATE_LIMIT,
-        ErrorKind.OVERLOADED,
-        ErrorKind.SERVER,
-        ErrorKind.TIMEOUT,
-        ErrorKind.CONNECTION,
-        ErrorKind.STREAM_INCOMPLETE,
-        ErrorKind.EMPTY_RESPONSE,
-        ErrorKind.MALFORMED_RESPONSE,
-        ErrorKind.MALFORMED_TOOL_CALL,
-        ErrorKind.TOOL_USE_FAILED,
-    }
-)
-# Sources: the messages of OpenAI, vLLM, llama.cpp, LM Studio, Ollama, Anthropic, Groq and Mistral for a long prompt.
-CONTEXT_LENGTH = re.compile(
-    r"context[ _-]?(length|size|window|limit)|maximum context|larger than the context|"
-    r"(prompt|input|request) (is|was)? ?too (long|large)|too many (input )?tokens|"
-    r"exceeds? (the )?(model'?s? )?(max\w*|token|input)[^.]{0,40}tokens?|tokens? [^.]{0,40}exceeds?",
-    re.IGNORECASE,
-)
-# LM Studio answers a wrong address with 200 and this.
-NOT_THERE = re.compile(
-    r"model\b.{0,120}\b(not found|does(n't| not) exist|not exist)|^unexpected endpoint", re.IGNORECASE | re.DOTALL
-)
 HTML = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
 TITLE = re.compile(r"<title[^>]*>([^<]{1,200})", re.IGNORECASE)
 
@@ -166,7 +73,7 @@ def failure(report: Report, status: int) -> ProviderError:
         effective = next((STATUS_OF_WORD[word] for word in lowered if word in STATUS_OF_WORD), status)
     elif status >= 400:
         effective = status
-    kind = _kind(lowered, report.message, effective)
+    kind = kind_of(lowered, report.message, effective)
     return ProviderError(
         kind=kind,
         message=clean_message(report.message) or f"The server answered with HTTP {status} and no message.",
@@ -197,7 +104,7 @@ def http_failure(status: int, body: bytes, content_type: str = "") -> ProviderEr
 
 def describe_body(body: bytes, content_type: str, status: int) -> str:
     """One line about a body that is not what was asked for; never its markup."""
-    text = mend_surrogates(body[:20_000].decode("utf-8", "replace")).strip()
+    text = mend_surrogates(body[:MAX_READ].decode("utf-8", "replace")).strip()
     if not text:
         return f"The server answered with HTTP {status} and an empty body."
     if "html" in content_type.lower() or HTML.search(text):
@@ -208,12 +115,6 @@ def describe_body(body: bytes, content_type: str, status: int) -> str:
 def broken(kind: ErrorKind, message: str, status: int | None = 200) -> ProviderError:
     """A failure of the answer itself, on a request that succeeded."""
     return ProviderError(kind=kind, message=message, status=status, retryable=kind in RETRYABLE_KINDS)
-
-
-def is_retryable(kind: ErrorKind, status: int) -> bool:
-    return kind in RETRYABLE_KINDS and (
-        status in RETRYABLE_STATUSES or status < 400 or kind == ErrorKind.TOOL_USE_FAILED
-    )
 
 
 def clean_message(message: str) -> str:
@@ -227,25 +128,6 @@ def clean_message(message: str) -> str:
 def _page(text: str) -> str:
     title = TITLE.search(text)
     return f"an HTML page titled “{' '.join(title[1].split())}”" if title else "an HTML page"
-
-
-def _kind(words: list[str], message: str, status: int) -> ErrorKind:
-    for word in words:
-        if word in KINDS:
-            kind = KINDS[word]
-            # A general word beside a telling message ("server_error: the prompt exceeds the context window").
-            if kind == ErrorKind.SERVER and CONTEXT_LENGTH.search(message):
-                return ErrorKind.CONTEXT_LENGTH
-            return kind
-    if status in (200, 400, 413, 422, 500) and CONTEXT_LENGTH.search(message):
-        return ErrorKind.CONTEXT_LENGTH
-    if status in (200, 400) and NOT_THERE.search(message):
-        return ErrorKind.NOT_FOUND
-    if status in KIND_OF_STATUS:
-        return KIND_OF_STATUS[status]
-    if 300 <= status < 400:
-        return ErrorKind.NOT_FOUND
-    return ErrorKind.INVALID_REQUEST if 400 <= status < 500 else ErrorKind.SERVER
 
 
 def _object(parent: Mapping[str, JSON], name: str) -> Mapping[str, JSON]:
@@ -283,7 +165,7 @@ def _complaints(detail: JSON) -> Iterator[str]:
 
 
 def _text(value: JSON) -> str:
-    return value if isinstance(value, str) else _excerpt(str(value))
+    return value[:MAX_READ] if isinstance(value, str) else _excerpt(str(value))
 
 
 def _excerpt(text: str) -> str:
