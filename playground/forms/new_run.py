@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from django import forms
@@ -11,7 +10,8 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from llmcore.configuration import ThinkingEffort
-from playground.services.run_choices import RunChoices, TextChoice, ToolChoice
+from playground.forms.new_run_options import Option, ParameterInput, ToolOption, ToolOptionGroup
+from playground.services.run_choices import RunChoices, TextChoice
 from playground.services.start_run import OverrideMode, RunRequest
 
 if TYPE_CHECKING:
@@ -44,51 +44,6 @@ class OrderedChoiceField(forms.MultipleChoiceField):
 
     def clean(self, value: Any) -> list[str]:
         return list(dict.fromkeys(super().clean(value)))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Option:
-    """A row of a checklist as the form shows it. `position` counts from 1 among the selected, 0 is not selected."""
-
-    choice: TextChoice
-    position: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ToolOption:
-    """A tool of the form with its tick."""
-
-    choice: ToolChoice
-    checked: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ToolOptionGroup:
-    """The tools of a group with their ticks."""
-
-    name: str
-    tools: tuple[ToolOption, ...]
-
-    @property
-    def selectable(self) -> list[ToolOption]:
-        return [tool for tool in self.tools if not tool.choice.unavailable]
-
-    @property
-    def reason(self) -> str:
-        """Why none of the group can be offered, where it is the same reason for all."""
-        reasons = {tool.choice.unavailable for tool in self.tools}
-        return reasons.pop() if len(reasons) == 1 else ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ParameterInput:
-    """A parameter as the form asks for it. `configured` is what it is when left blank."""
-
-    field: forms.BoundField
-    configured: str
-    supported: bool = True
-    options: tuple[tuple[str, str], ...] = ()
-    inputmode: str = "numeric"
 
 
 class NewRunForm(forms.Form):
@@ -251,68 +206,3 @@ class PreviewForm(NewRunForm):
     def __init__(self, *args: Any, choices: RunChoices, **options: Any) -> None:
         super().__init__(*args, choices=choices, **options)
         self.fields["prompt"].required = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Refill:
-    """The values that fill the form like an earlier request, and what of that request no longer exists."""
-
-    values: dict[str, Any]
-    missing: tuple[str, ...]
-
-
-def values_of(request: RunRequest | None, choices: RunChoices) -> dict[str, Any]:
-    """The form's values for `request`, or those of an untouched form."""
-    configuration = choices.configuration.slug if choices.configuration else ""
-    if request is None:
-        request = RunRequest(configuration=configuration, prompt="")
-    return {
-        "configuration": configuration,
-        "prompt": request.prompt,
-        "override": "none" if request.system_override is None else request.override_mode,
-        "system_override": request.system_override or "",
-        "skills": list(request.skills),
-        "snippets": list(request.snippets),
-        "tools": choices.default_tools if request.tools is None else list(request.tools),
-        "tools_of": configuration,
-        "max_rounds": request.max_rounds,
-        "max_tokens": request.max_tokens,
-        "temperature": request.temperature,
-        "thinking": request.thinking or "",
-        "capture_raw": request.capture_raw,
-    }
-
-
-def refill(request: RunRequest, choices: RunChoices) -> Refill:
-    """Fill the form from an earlier request with all of it that can still be chosen."""
-    values = values_of(request, choices)
-    missing: list[str] = []
-
-    def keep(name: str, kind: str, known: dict[str, str]) -> None:
-        """`known` maps each name to the reason why it can't be chosen, empty where it can."""
-        kept = []
-        for item in values[name]:
-            if item not in known:
-                missing.append(f"{kind} {item}")
-            elif reason := known[item]:
-                missing.append(f"{kind} {item} ({reason})")
-            else:
-                kept.append(item)
-        values[name] = kept
-
-    if values["configuration"] != request.configuration:
-        missing.append(f"configuration {request.configuration}")
-        values["tools"] = choices.default_tools
-    keep("skills", "skill", {choice.slug: "" for choice in choices.skills})
-    keep("snippets", "snippet", {choice.slug: "" for choice in choices.snippets})
-    keep("tools", "tool", {choice.name: choice.unavailable for choice in choices.tools})
-    model = choices.configuration.model if choices.configuration else None
-    for name in ("temperature", "thinking"):
-        if values[name] not in (None, "") and model and not getattr(model, f"supports_{name}"):
-            missing.append(f"{name} (not supported by {model})")
-            values[name] = ""
-    for name, bound in (("max_rounds", settings.LLM_MAX_ROUNDS), ("max_tokens", model and model.max_output_tokens)):
-        if values[name] and bound and values[name] > bound:
-            missing.append(f"{name.replace('_', ' ')} {values[name]} (at most {bound} now)")
-            values[name] = bound
-    return Refill(values=values, missing=tuple(missing))

@@ -84,7 +84,11 @@ class RunRow:
 
     @property
     def tokens_text(self) -> str:
-        return "" if self.tokens is None else compact(self.tokens) + beyond(self.tokens, self.scale.tokens)
+        return "" if self.tokens is None else compact(self.tokens)
+
+    @property
+    def tokens_off_scale(self) -> bool:
+        return (self.tokens or 0) > self.scale.tokens
 
     @property
     def token_bar(self) -> list[Piece]:
@@ -99,7 +103,11 @@ class RunRow:
 
     @property
     def time_text(self) -> str:
-        return "" if self.wall_ms is None else brief(self.wall_ms) + beyond(self.wall_ms, self.scale.ms)
+        return "" if self.wall_ms is None else brief(self.wall_ms)
+
+    @property
+    def time_off_scale(self) -> bool:
+        return (self.wall_ms or 0) > self.scale.ms
 
     @property
     def time_bar(self) -> list[Piece]:
@@ -153,10 +161,6 @@ def filled(pieces: Iterable[tuple[str, float]], end: float) -> list[Piece]:
         kept.append(Piece(css=css, value=min(value, left)))
         left -= kept[-1].value
     return [*kept, Piece(css="none", value=left)]
-
-
-def beyond(value: float, end: float) -> str:
-    return f"{SPACE}▸" if value > end else ""
 
 
 def compact(count: float) -> str:

@@ -11,7 +11,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from llmcore.errors import ConfigurationError
 from playground.access import visible_runs
-from playground.forms.new_run import NewRunForm, PreviewForm, refill, values_of
+from playground.forms.new_run import NewRunForm, PreviewForm
+from playground.forms.new_run_refill import refill, values_of
 from playground.models import Run
 from playground.services.list_runs import list_runs
 from playground.services.preview_run import preview_run
