@@ -1,9 +1,9 @@
 """The runtime as a Django app."""
 
 from django.apps import AppConfig
-from django.conf import settings
 from django.utils.module_loading import autodiscover_modules
 
+from llmcore.conf import settings
 from llmcore.redaction import Redactor
 from llmcore.redaction.logs import redact_log
 

@@ -6,13 +6,13 @@ A stored token holds the host beside the key, so that not even a changed row sen
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from django.conf import settings
 from django.db import transaction
 
+from llmcore.conf import no_environment, settings
 from llmcore.configuration import Secret
 from llmcore.errors import ConfigurationError, SecretUnavailable
 from llmcore.models import Provider
@@ -176,7 +176,12 @@ def _environment_key(provider: Provider) -> str:
     name = provider.key_env
     if problem := problem_of_variable(name):
         raise SecretUnavailable(f"The key of “{provider.name}” can't be read from {name}. {problem}")
-    read: Callable[[str], str | None] = settings.LLM_ENVIRONMENT_SECRET
+    read = settings.LLM_ENVIRONMENT_SECRET
+    if read is no_environment:
+        raise SecretUnavailable(
+            f"The key of “{provider.name}” is in the environment variable {name}, but this site reads none: let its "
+            "setting LLM_ENVIRONMENT_SECRET be os.environ.get, or open the provider and enter a key."
+        )
     key = (read(name) or "").strip()
     if not key:
         raise SecretUnavailable(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from django.conf import settings
-
 from llmcore import configuration as values
+from llmcore.conf import MIN_SECRET_LENGTH, settings
 from llmcore.errors import ConfigurationError
 from llmcore.keys import has_key, read_key, readable_keys
 from llmcore.messages import ModelResponse
@@ -33,8 +32,6 @@ from llmcore.usage import COUNTS, Prices, Usage
 PLACEHOLDER = "key-not-read"
 # No site allows more rounds than this, whatever its setting says.
 HIGHEST_MAX_ROUNDS = 1_000
-# A shorter value is too likely a word of the text that secrets are removed from.
-MIN_SECRET_LENGTH = 8
 MAX_COUNT = 2**31 - 1
 
 
@@ -96,8 +93,8 @@ def disabled_groups() -> set[str]:
 def secret_values() -> list[str]:
     """Every secret that must not appear in anything written, the longest first: API keys, the site's own keys,
     passwords of its database and queue, and what looks like a secret in the environment."""
-    read_environment: Callable[[], Iterable[str]] = settings.LLM_SECRET_VALUES
-    site = {settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS, *settings.LLM_ENCRYPTION_KEYS, *read_environment()}
+    keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS, *settings.LLM_ENCRYPTION_KEYS)
+    site = {*keys, *settings.LLM_SECRET_VALUES()}
     site.update(str(database.get("PASSWORD") or "") for database in settings.DATABASES.values())
     site.add(unquote(urlsplit(settings.CELERY_BROKER_URL).password or ""))
     secrets = {value for value in site if len(value) >= MIN_SECRET_LENGTH} | set(readable_keys())

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from celery import current_app
-from django.conf import settings
 from django.db import transaction
+
+from llmcore.conf import settings
 
 TASK = "playground.drive_run"
 # A broker that is down must not hold up the page; the periodic job hands the run over later.

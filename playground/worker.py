@@ -9,10 +9,10 @@ import threading
 from typing import Any
 
 from celery.signals import worker_ready, worker_shutting_down
-from django.conf import settings
 from django.db import close_old_connections
 from django.utils import timezone
 
+from llmcore.conf import settings
 from playground.services.sweep import sweep
 
 logger = logging.getLogger(__name__)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from llmcore.conf import settings
 from llmcore.models.names import check_names
 from llmcore.models.prompts import Skill, Snippet
 from llmcore.models.providers import LanguageModel

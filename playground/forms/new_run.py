@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from django import forms
-from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
+from llmcore.conf import settings
 from llmcore.configuration import ThinkingEffort
 from playground.forms.new_run_options import Option, ParameterInput, ToolOption, ToolOptionGroup
 from playground.services.run_choices import RunChoices, TextChoice

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
-
+from llmcore.conf import settings
 from playground.services.run_choices import RunChoices
 from playground.services.start_run import RunRequest
 

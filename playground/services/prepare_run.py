@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import User
 
 from llmcore import store
+from llmcore.conf import settings
 from llmcore.configuration import Configuration, Limits, Parameters
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message

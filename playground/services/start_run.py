@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self, get_args
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 from django.utils.text import Truncator
 
 from llmcore import store
+from llmcore.conf import settings
 from llmcore.configuration import ThinkingEffort
 from llmcore.redaction import Redactor, storable
 from playground.models import Run

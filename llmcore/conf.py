@@ -1,0 +1,87 @@
+"""The settings of a site that adopts the apps, each with its default: Django's settings are read through here."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from django.conf import settings as site
+from django.utils.crypto import salted_hmac
+
+# What the pages need and no more: nothing inline, nothing from elsewhere.
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+# A shorter value is too likely a word of the text that secrets are removed from.
+MIN_SECRET_LENGTH = 8
+SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
+
+
+def derived_encryption_keys() -> list[str]:
+    """Fernet keys made of Django's own secrets, the present one first."""
+    secrets = (site.SECRET_KEY, *site.SECRET_KEY_FALLBACKS)
+    digests = (salted_hmac("llmcore.keys", "", secret=secret, algorithm="sha256").digest() for secret in secrets)
+    return [base64.urlsafe_b64encode(digest).decode() for digest in digests]
+
+
+def secrets_in_settings() -> list[str]:
+    """The values of settings that are secrets by their name, such as `STRIPE_API_KEY`."""
+    values = (getattr(site, name) for name in dir(site) if SECRET_NAME.search(name))
+    return [value for value in values if isinstance(value, str) and len(value) >= MIN_SECRET_LENGTH]
+
+
+def no_environment(name: str) -> str | None:
+    """A site that doesn't say how to read its environment has no variables."""
+    return None
+
+
+DEFAULTS: dict[str, Callable[[], Any]] = {
+    "LLM_MAX_ROUNDS": lambda: 50,
+    "LLM_MAX_REQUEST_BYTES": lambda: 4_000_000,
+    "LLM_LEASE_S": lambda: 15.0,
+    "LLM_ENCRYPTION_KEYS": derived_encryption_keys,
+    "LLM_KEY_VARIABLES": tuple,
+    "LLM_ENVIRONMENT_SECRET": lambda: no_environment,
+    "LLM_SECRET_VALUES": lambda: secrets_in_settings,
+    "LLM_OLLAMA_HOST": str,
+    "LLM_WAKEUPS_URL": str,
+    "LLM_WORKER_ALIVE_FILE": str,
+    "LLM_CONTENT_SECURITY_POLICY": lambda: CONTENT_SECURITY_POLICY,
+    # A site may name its broker elsewhere.
+    "CELERY_BROKER_URL": str,
+}
+
+
+class Settings:
+    """Django's settings, with a default for each of ours that the site doesn't set."""
+
+    LLM_MAX_ROUNDS: int
+    LLM_MAX_REQUEST_BYTES: int
+    LLM_LEASE_S: float
+    LLM_ENCRYPTION_KEYS: Sequence[str]
+    LLM_KEY_VARIABLES: Sequence[str]
+    LLM_ENVIRONMENT_SECRET: Callable[[str], str | None]
+    LLM_SECRET_VALUES: Callable[[], Iterable[str]]
+    LLM_OLLAMA_HOST: str
+    LLM_WAKEUPS_URL: str
+    LLM_WORKER_ALIVE_FILE: str
+    LLM_CONTENT_SECURITY_POLICY: str
+    CELERY_BROKER_URL: str
+    SECRET_KEY: str
+    SECRET_KEY_FALLBACKS: Sequence[str]
+    DATABASES: dict[str, dict[str, Any]]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return getattr(site, name)
+        except AttributeError:
+            if name not in DEFAULTS:
+                raise
+            return DEFAULTS[name]()
+
+
+settings = Settings()
