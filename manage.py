@@ -7,6 +7,8 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    # What a command prints is its own; the log goes beside it.
+    os.environ.setdefault("LOG_STREAM", "stderr")
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)

@@ -1,14 +1,18 @@
 """The only reader of the environment: everything an operator can set, with its default.
 
 Nothing needs to be set to try the product: then it runs embedded, with SQLite and a file-system queue under
-`DATA_DIR`, and makes its own secrets there.
+`DATA_DIR`, and makes its own secrets there. With a database server it is in production: secrets have to be given,
+and what protects them on their way is switched on.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+import sys
 from pathlib import Path
+from typing import NoReturn
+from urllib.parse import unquote, urlsplit
 
 import environ
 from cryptography.fernet import Fernet
@@ -16,6 +20,19 @@ from cryptography.fernet import Fernet
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 env = environ.Env()
+
+MAKE_SECRETS = "python -m config.new_secrets"
+# What servers take as "starting it again is of no use".
+START_REFUSED = 3
+
+
+def refuse(name: str, what: str) -> NoReturn:
+    """End the process with a message instead of a traceback, for the operator who has to set the variable `name`."""
+    sys.stderr.write(
+        f"Start refused: {name} {what}. With a database server, the site makes no secrets of its own.\n"
+        f"This prints new ones, ready for the environment: {MAKE_SECRETS}\n"
+    )
+    sys.exit(START_REFUSED)
 
 
 def secret_file(path: Path, make: str) -> str:
@@ -30,21 +47,52 @@ def secret_file(path: Path, make: str) -> str:
     return make
 
 
+def is_encryption_key(text: str) -> bool:
+    try:
+        Fernet(text)
+    except ValueError:
+        return False
+    return True
+
+
 DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / "var"))).resolve()
 DEBUG = env.bool("DEBUG", default=False)
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 DATABASE_URL = env.str("DATABASE_URL", default="")
 REDIS_URL = env.str("REDIS_URL", default="")
-SECRET_KEY = env.str("SECRET_KEY", default="") or secret_file(DATA_DIR / "secret_key", secrets.token_urlsafe(50))
+PRODUCTION = env.bool("PRODUCTION", default=bool(DATABASE_URL) and not DEBUG)
+SECRET_KEY = env.str("SECRET_KEY", default="")
 # Comma-separated Fernet keys, the newest first; the others only decrypt.
-ENCRYPTION_KEYS = env.list("LLM_ENCRYPTION_KEYS", default=[]) or [
-    secret_file(DATA_DIR / "encryption_key", Fernet.generate_key().decode())
-]
+ENCRYPTION_KEYS = env.list("LLM_ENCRYPTION_KEYS", default=[])
+if PRODUCTION:
+    if not SECRET_KEY:
+        refuse("SECRET_KEY", "is not set")
+    if not ENCRYPTION_KEYS:
+        refuse("LLM_ENCRYPTION_KEYS", "is not set")
+    if not all(map(is_encryption_key, ENCRYPTION_KEYS)):
+        refuse("LLM_ENCRYPTION_KEYS", "holds a value that is no encryption key")
+else:
+    SECRET_KEY = SECRET_KEY or secret_file(DATA_DIR / "secret_key", secrets.token_urlsafe(50))
+    ENCRYPTION_KEYS = ENCRYPTION_KEYS or [secret_file(DATA_DIR / "encryption_key", Fernet.generate_key().decode())]
 # Variables that a provider may name as the home of its key although they don't end with _API_KEY or _API_TOKEN.
 KEY_VARIABLES = env.list("LLM_KEY_VARIABLES", default=[])
 DEMO_MODEL_URL = env.str("DEMO_MODEL_URL", default="http://127.0.0.1:8766/v1")
 LEASE_S = env.float("LLM_LEASE_S", default=15.0)
+
+# How many connections to the database server a process of the web server shares among its requests; 0 for one each.
+DATABASE_POOL_SIZE = env.int("DATABASE_POOL_SIZE", default=0)
+# Off where nobody but this machine or a private network sees the traffic: cookies then travel in clear.
+HTTPS = env.bool("HTTPS", default=PRODUCTION)
+SSL_REDIRECT = env.bool("SSL_REDIRECT", default=HTTPS)
+HSTS_SECONDS = env.int("HSTS_SECONDS", default=31_536_000 if HTTPS else 0)
+HSTS_INCLUDE_SUBDOMAINS = env.bool("HSTS_INCLUDE_SUBDOMAINS", default=True)
+HSTS_PRELOAD = env.bool("HSTS_PRELOAD", default=False)
+LOG_LEVEL = env.str("LOG_LEVEL", default="INFO" if PRODUCTION else "WARNING").upper()
+LOG_FORMAT = env.str("LOG_FORMAT", default="json" if PRODUCTION else "text")
+LOG_STREAM = env.str("LOG_STREAM", default="stdout" if PRODUCTION else "stderr")
+# A file that a worker touches while it is well, for health checks; none if empty.
+WORKER_ALIVE_FILE = env.str("WORKER_ALIVE_FILE", default="")
 
 
 def environment_secret(name: str) -> str | None:
@@ -53,11 +101,12 @@ def environment_secret(name: str) -> str | None:
 
 
 def secret_values() -> list[str]:
-    """Values of this process's environment that look like secrets by their name, to be removed from what is written."""
+    """Values of this process's environment that look like secrets by their name, and the passwords in its addresses of
+    servers, to be removed from what is written."""
     words = ("KEY", "TOKEN", "SECRET", "PASSWORD")
-    return [
-        value for name, value in os.environ.items() if any(word in name.upper() for word in words) and len(value) >= 8
-    ]
+    named = [value for name, value in os.environ.items() if any(word in name.upper() for word in words)]
+    inside = [unquote(urlsplit(url).password or "") for url in (DATABASE_URL, REDIS_URL)]
+    return [value for value in (*named, *inside) if len(value) >= 8]
 
 
 def environment_with(**changes: str) -> dict[str, str]:

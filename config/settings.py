@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from config import env
 
 BASE_DIR = env.BASE_DIR
@@ -20,6 +22,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "axes",
     "django_htmx",
     "template_partials",
     "llmcore",
@@ -28,6 +31,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "config.health.health",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -38,6 +42,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -60,7 +65,15 @@ TEMPLATES = [
 ]
 
 if env.DATABASE_URL:
-    DATABASES = {"default": {**env.env.db_url_config(env.DATABASE_URL), "CONN_HEALTH_CHECKS": True}}
+    server = env.env.db_url_config(env.DATABASE_URL)
+    # A server that doesn't answer must not hold up whoever asks.
+    server["OPTIONS"] = {"connect_timeout": 5, **server.get("OPTIONS", {})}
+    if env.DATABASE_POOL_SIZE:
+        # Under ASGI each request has a thread of its own, so only a pool spares it the connecting. After a restart of
+        # the server the pool must not wait longer and longer.
+        pool = {"min_size": 0, "max_size": env.DATABASE_POOL_SIZE, "timeout": 5, "reconnect_timeout": 2}
+        server["OPTIONS"]["pool"] = pool
+    DATABASES = {"default": {**server, "CONN_HEALTH_CHECKS": True}}
 else:
     DATABASES = {
         "default": {
@@ -89,6 +102,29 @@ AUTH_PASSWORD_VALIDATORS = [
     )
 ]
 LOGIN_URL = "admin:login"
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+
+# Failed logins count in the database, so for all processes, and by name and address together: nobody can lock others
+# out from elsewhere, and a proxy that hides all addresses makes it count by name.
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_RESET_ON_SUCCESS = True
+AXES_LOCKOUT_TEMPLATE = "registration/locked_out.html"
+AXES_DISABLE_ACCESS_LOG = True
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
+
+if env.PRODUCTION:
+    # Who may say that a request came over HTTPS is the web server's affair (FORWARDED_ALLOW_IPS).
+    SECURE_SSL_REDIRECT = env.SSL_REDIRECT
+    SECURE_HSTS_SECONDS = env.HSTS_SECONDS
+    SECURE_HSTS_INCLUDE_SUBDOMAINS = env.HSTS_INCLUDE_SUBDOMAINS
+    SECURE_HSTS_PRELOAD = env.HSTS_PRELOAD
+    # Preloading is for the owner of a whole domain to decide: it can't be taken back for months.
+    SILENCED_SYSTEM_CHECKS = ["security.W021"]
+    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = env.HTTPS
 
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
@@ -100,8 +136,15 @@ STATIC_ROOT = DATA_DIR / "static"
 # WhiteNoise warns of a directory that is not there, also where nothing is collected.
 STATIC_ROOT.mkdir(exist_ok=True)
 STATICFILES_DIRS = [BASE_DIR / "static"]
-# Files are served straight from the apps where nobody ran collectstatic.
-WHITENOISE_USE_FINDERS = True
+if env.PRODUCTION:
+    # Collected once, compressed, under names with a hash that browsers may keep for good.
+    STORAGES = {
+        "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+        "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    }
+else:
+    # Straight from the apps, so that nobody has to collect them.
+    WHITENOISE_USE_FINDERS = True
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
@@ -119,6 +162,12 @@ CONTENT_SECURITY_POLICY = {
 
 if env.REDIS_URL:
     CELERY_BROKER_URL = env.REDIS_URL
+    # A Redis that is away, or a network that swallows packets, must not hold up pages and workers for minutes.
+    CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = {
+        "socket_connect_timeout": 2,
+        "socket_timeout": 10,
+        "socket_keepalive": True,
+    }
 else:
     QUEUE_DIR = DATA_DIR / "queue"
     (QUEUE_DIR / "control").mkdir(parents=True, exist_ok=True)
@@ -134,10 +183,32 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# However long the broker is away: a worker that gave up would have to be started by somebody.
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 
-# It would log the whole URL of each call, and some services want their key in it.
-LOGGING = {"version": 1, "disable_existing_loggers": False, "loggers": {"httpx": {"level": "WARNING"}}}
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "text": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
+        "json": {"()": "config.logs.JSONFormatter"},
+    },
+    "handlers": {
+        "stream": {
+            "class": "logging.StreamHandler",
+            "stream": f"ext://sys.{env.LOG_STREAM}",
+            "formatter": env.LOG_FORMAT,
+        }
+    },
+    "root": {"handlers": ["stream"], "level": env.LOG_LEVEL},
+    "loggers": {
+        # Their own handlers would write everything a second time, in another form.
+        **{name: {"handlers": [], "propagate": True} for name in ("django", "uvicorn", "uvicorn.access")},
+        # It would log the whole URL of each call, and some services want their key in it.
+        "httpx": {"level": "WARNING"},
+    },
+}
 
 # The site's own limits of runs; a configuration can only ask for less.
 LLM_MAX_ROUNDS = 50
@@ -148,4 +219,7 @@ LLM_ENVIRONMENT_SECRET = env.environment_secret
 LLM_SECRET_VALUES = env.secret_values
 # A worker that isn't heard of for this long has lost its run.
 LLM_LEASE_S = env.LEASE_S
+# Where watchers of a run are woken; without it they look often.
+LLM_WAKEUPS_URL = env.REDIS_URL
+LLM_WORKER_ALIVE_FILE = env.WORKER_ALIVE_FILE
 DEMO_MODEL_URL = env.DEMO_MODEL_URL

@@ -3,12 +3,13 @@
 from django.contrib import admin
 from django.templatetags.static import static
 from django.urls import include, path
+from django.utils.functional import lazy
 from django.views.generic import RedirectView
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="playground:runs")),
     # Browsers ask for it on every page, the admin's own included.
-    path("favicon.ico", RedirectView.as_view(url=static("llmcore/icon.svg"))),
+    path("favicon.ico", RedirectView.as_view(url=lazy(static, str)("llmcore/icon.svg"))),
     # Before the admin's own catch-all.
     path("admin/playground/", include("playground.urls")),
     path("admin/", admin.site.urls),

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import F, QuerySet
 
+from llmcore.conf import settings
 from llmcore.runs.outcome import STATUS_OF, EndReason, RunStatus
 from playground.figures import milliseconds
 from playground.models import Run
 from playground.queue import patience
+from playground.wakeups import wake_on_commit
 
 
 class ClaimLost(Exception):
@@ -54,6 +55,7 @@ def claim_run(*, run_id: int, worker: str, now: datetime) -> Claim | None:
         queue_ms=(run.queue_ms or 0.0) + waited_ms,
         revision=F("revision") + 1,
     )
+    wake_on_commit(run_id)
     return Claim(run_id=run_id, attempt=run.attempt + 1, claimed_at=now)
 
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from llmcore.conf import settings
 from llmcore.messages import JSON
 from llmcore.metering.client import Meter
 from llmcore.redaction import Redactor, storable
@@ -24,6 +24,7 @@ from playground.claims import Claim, ClaimLost, end_columns, lease_end, queue_co
 from playground.figures import Figures, milliseconds, times
 from playground.loop_thread import Barrier, Exchanged, Item, Metered, PartialText, Recorded
 from playground.rows import content_row, exchange_row, step_row
+from playground.wakeups import wake_on_commit
 
 logger = logging.getLogger(__name__)
 
@@ -136,6 +137,8 @@ class RunRecording:
                 if not self._claim.row.update(**changed):
                     raise ClaimLost
                 write_rows()
+                if revise:
+                    wake_on_commit(self._claim.run_id)
 
         self._retried(store)
         self._renewed = time.monotonic()

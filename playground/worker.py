@@ -1,4 +1,5 @@
-"""What a Celery worker does beside its tasks: a periodic job, and letting go of its runs when it is told to stop."""
+"""What a Celery worker does beside its tasks: a periodic job, signs of life, and letting go of its runs when it is told
+to stop."""
 
 from __future__ import annotations
 
@@ -6,9 +7,11 @@ import logging
 import os
 import socket
 import threading
+import time
+from pathlib import Path
 from typing import Any
 
-from celery.signals import worker_ready, worker_shutting_down
+from celery.signals import heartbeat_sent, worker_ready, worker_shutting_down
 from django.db import close_old_connections
 from django.utils import timezone
 
@@ -19,6 +22,9 @@ logger = logging.getLogger(__name__)
 
 # Set once, when this process is told to end: every run that it drives looks at it several times a second.
 stopping = threading.Event()
+# A worker whose last sweep is longer ago isn't well: it has lost the database.
+WELL_S = 60.0
+last_swept = 0.0
 
 
 def worker_name() -> str:
@@ -35,14 +41,23 @@ def stop_driving(**_: Any) -> None:
 
 def keep_sweeping() -> None:
     """Sweep until the worker stops: often enough that a lost run is noticed soon after its lease."""
+    global last_swept
     interval_s = min(max(settings.LLM_LEASE_S / 4, 0.25), 5.0)
     while not stopping.wait(interval_s):
         close_old_connections()
         try:
             sweep(now=timezone.now())
+            last_swept = time.monotonic()
         except Exception:
             logger.exception("sweeping failed, it is tried again in %g s", interval_s)
 
 
+def show_life(**_: Any) -> None:
+    """Touch the file that a health check looks at. Comes with each heartbeat, so only while the broker answers."""
+    if settings.LLM_WORKER_ALIVE_FILE and time.monotonic() - last_swept < WELL_S:
+        Path(settings.LLM_WORKER_ALIVE_FILE).touch()
+
+
 worker_ready.connect(start_sweeping)
 worker_shutting_down.connect(stop_driving)
+heartbeat_sent.connect(show_life)

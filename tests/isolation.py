@@ -4,3 +4,5 @@ import os
 import tempfile
 
 os.environ.setdefault("DATA_DIR", tempfile.mkdtemp(prefix="playground-tests-"))
+# A test's database server is no production: it asks for no secrets, no HTTPS and no collected files.
+os.environ.setdefault("PRODUCTION", "off")

@@ -12,6 +12,7 @@ from llmcore.runs.outcome import EndReason, RunStatus
 from playground.claims import end_columns
 from playground.figures import times_of
 from playground.models import Run
+from playground.wakeups import wake_on_commit
 
 NOT_DRIVEN = (RunStatus.QUEUED, RunStatus.AWAITING_APPROVAL)
 
@@ -28,10 +29,12 @@ def cancel_run(*, run: Run, by: User | None, now: datetime) -> bool:
             cancel_requested_at=now,
             cancelled_by=by,
         )
+        wake_on_commit(run.pk)
         return True
     if current.status == RunStatus.RUNNING:
         if current.cancel_requested_at is None:
             row.update(cancel_requested_at=now, cancelled_by=by, revision=F("revision") + 1)
+            wake_on_commit(run.pk)
         return True
     return False
 

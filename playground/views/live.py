@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
-from django.db import connection
+from django.db import InterfaceError, OperationalError, connection
 from django.http import JsonResponse, StreamingHttpResponse
 from django.utils.cache import add_never_cache_headers
 
 from playground.models import Run
 from playground.reading.watch import Watch
 from playground.views import StaffRequest, admin_page
+from playground.wakeups import wakeups
 
-POLL_S = 0.1
+logger = logging.getLogger(__name__)
+
 # Comments that keep proxies from closing a silent stream; the reader's rights are looked at again as often.
 HEARTBEAT_S = 10.0
 # A stream ends by itself after this time and the page opens the next: what a stream holds is bounded.
@@ -72,20 +74,24 @@ async def stream(request: StaffRequest, watch: Watch) -> AsyncIterator[str]:
     opened = said = time.monotonic()
     try:
         yield f"retry: {RECONNECT_MS}\n\n"
-        while time.monotonic() - opened < LIFETIME_S:
-            events = await sync_to_async(watch.look)()
-            for event in events:
-                yield event.encode()
-            if watch.ended:
-                return
-            if events:
-                said = time.monotonic()
-            elif time.monotonic() - said > HEARTBEAT_S:
-                if not await sync_to_async(still_welcome)(request, watch):
+        async with wakeups(watch.run_id) as waking:
+            while time.monotonic() - opened < LIFETIME_S:
+                events = await sync_to_async(watch.look)()
+                for event in events:
+                    yield event.encode()
+                if watch.ended:
                     return
-                yield ": still there\n\n"
-                said = time.monotonic()
-            await asyncio.sleep(POLL_S)
+                if events:
+                    said = time.monotonic()
+                elif time.monotonic() - said > HEARTBEAT_S:
+                    if not await sync_to_async(still_welcome)(request, watch):
+                        return
+                    yield ": still there\n\n"
+                    said = time.monotonic()
+                await waking.wait()
+    except (OperationalError, InterfaceError) as error:
+        # The page comes back, and says that updates are lost as long as it comes in vain.
+        logger.warning("the live page of run %s lost the database: %s", watch.run_id, error)
     finally:
         await sync_to_async(leave)()
 
