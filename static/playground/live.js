@@ -209,7 +209,7 @@
     if (followTimer) return;
     followTimer = setTimeout(() => {
       followTimer = 0;
-      if (following() && run.state.step !== newest) run.select(newest);
+      if (following() && run.state.step !== newest) run.select(newest, { byReader: false });
     }, FOLLOW_MS);
   }
 
@@ -228,7 +228,7 @@
     follow.addEventListener("change", () => {
       if (!follow.checked) return;
       const rows = byId("step-tree").querySelectorAll(".pg-step:not(#step-answer)");
-      if (rows.length) run.select(rows[rows.length - 1].id.slice("step-".length));
+      if (rows.length) run.select(rows[rows.length - 1].id.slice("step-".length), { byReader: false });
     });
   }
   // Scrolling up is reading on one's own. What scrolls because the page grew or shrank doesn't count.

@@ -32,23 +32,25 @@
     makeTabStop(row);
   }
 
-  // Scrolls the list only, never the page.
-  function reveal(row) {
+  // Scrolls the list; the page only for the reader's own steps.
+  function reveal(row, byReader) {
     const area = scroller.getBoundingClientRect();
     const place = row.getBoundingClientRect();
-    const head = 72;
-    if (place.top < area.top + head) scroller.scrollTop -= area.top + head - place.top;
-    else if (place.bottom > area.bottom) scroller.scrollTop += place.bottom - area.bottom;
+    const top = Math.max(area.top, 0) + 72;
+    const bottom = Math.min(area.bottom, window.innerHeight);
+    if (place.top < top) scroller.scrollTop -= top - place.top;
+    else if (place.bottom > bottom) scroller.scrollTop += place.bottom - bottom;
+    if (byReader && !isNarrow()) row.scrollIntoView({ block: "nearest" });
   }
 
-  function select(step, { tab = state.tab, focus = false, toDetail = false } = {}) {
+  function select(step, { tab = state.tab, focus = false, toDetail = false, byReader = true } = {}) {
     if (String(step) === "answer") return showAnswer();
     const row = rowOf(step);
     if (row) {
       const round = row.parentElement.closest(".pg-round");
       if (round) expand(round, true);
       mark(row);
-      reveal(row);
+      reveal(row, byReader);
       if (focus) row.focus({ preventScroll: true });
     }
     state.step = Number(step);
@@ -57,14 +59,35 @@
     if (toDetail && (isNarrow() || detail.getBoundingClientRect().top < 0)) detail.scrollIntoView({ block: "start" });
   }
 
-  function load(tab) {
+  let loading = new AbortController();
+
+  async function load(tab) {
+    loading.abort();
+    loading = new AbortController();
+    const { signal } = loading;
     const url = inspector.dataset.stepUrl.replace(/\/0\/$/, `/${state.step}/`);
     byId("step-detail").setAttribute("aria-busy", "true");
-    htmx.ajax("GET", tab ? `${url}?tab=${encodeURIComponent(tab)}` : url, {
-      source: byId("step-loader"),
-      target: "#step-detail",
-      swap: "outerHTML",
-    });
+    try {
+      const response = await fetch(tab ? `${url}?tab=${encodeURIComponent(tab)}` : url, {
+        headers: { "HX-Request": "true", "HX-Current-URL": location.href },
+        signal,
+      });
+      const login = response.headers.get("HX-Redirect");
+      if (login) return location.assign(login);
+      if (!response.ok) throw new Error(response.statusText);
+      const page = new DOMParser().parseFromString(await response.text(), "text/html");
+      if (signal.aborted) return;
+      arrived(document.adoptNode(page.getElementById("step-detail")));
+    } catch {
+      if (!signal.aborted) loadingFailed();
+    }
+  }
+
+  function loadingFailed() {
+    const detail = byId("step-detail");
+    detail.replaceChildren(byId("step-failed").content.cloneNode(true));
+    detail.removeAttribute("aria-busy");
+    delete detail.dataset.step;
   }
 
   // The step that is open, as the server has it now; the tab that is open stays.
@@ -73,30 +96,21 @@
   }
 
   function arrived(detail) {
+    const before = byId("step-detail");
+    const hadTab = before.contains(document.activeElement) && document.activeElement.matches('[role="tab"]');
+    before.replaceWith(detail);
+    htmx.process(detail);
     state.step = Number(detail.dataset.step);
     const row = rowOf(state.step);
     if (row && row.getAttribute("aria-selected") !== "true") mark(row);
     inspector.querySelector("[data-current-step]").textContent =
       detail.querySelector("[data-step-title]").textContent;
     history.replaceState(history.state, "", `#step-${state.step}/${detail.dataset.tab}`);
-    if (state.refocusTab) detail.querySelector('[role="tab"][aria-selected="true"]').focus({ preventScroll: true });
+    if (state.refocusTab || hadTab) detail.querySelector('[role="tab"][aria-selected="true"]').focus({ preventScroll: true });
     state.refocusTab = false;
     const list = detail.querySelector('[role="tablist"]');
     const tab = list.querySelector('[aria-selected="true"]');
     list.scrollLeft = Math.max(tab.offsetLeft + tab.offsetWidth + 24 - list.clientWidth, 0);
-  }
-
-  document.addEventListener("htmx:load", (event) => {
-    if (event.detail.elt.id === "step-detail" && event.detail.elt.dataset.step) arrived(event.detail.elt);
-  });
-
-  for (const name of ["htmx:responseError", "htmx:sendError"]) {
-    document.addEventListener(name, (event) => {
-      if (event.detail.elt.id !== "step-loader") return;
-      const failed = byId("step-failed").content.cloneNode(true);
-      byId("step-detail").replaceChildren(failed);
-      byId("step-detail").removeAttribute("aria-busy");
-    });
   }
 
   function move(by, options) {
@@ -361,7 +375,7 @@
     if (item.matches(".pg-round") || item.id === "step-answer") {
       makeTabStop(item);
       item.focus({ preventScroll: true });
-      reveal(item.querySelector(".pg-round__h") || item);
+      reveal(item.querySelector(".pg-round__h") || item, true);
     } else {
       chosen();
       select(stepOf(item), { focus: true });
@@ -386,5 +400,5 @@
   window.playgroundRun = { state, select, reload, applyFilter, adoptTree, say };
 
   adoptTree();
-  if (!followHash()) select(inspector.dataset.start);
+  if (!followHash()) select(inspector.dataset.start, { byReader: false });
 })();

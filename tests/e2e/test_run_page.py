@@ -1,0 +1,337 @@
+"""The page of a run in a browser: reading a finished one by mouse and keys, and watching one while it goes on."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+DEMO_RUN = "Double charge on order DJ-48213"
+SET_HIDDEN = """hidden => {
+    Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+LONG_RUN = "Stock audit of all articles"
+
+
+def open_run(page: Page, title: str = DEMO_RUN, anchor: str = "") -> str:
+    """Opens a run that ended and waits for its first step; its address."""
+    page.goto("/admin/playground/")
+    address = page.get_by_role("link", name=title, exact=True).last.get_attribute("href")
+    assert address is not None
+    page.goto(address + anchor)
+    expect(page.locator("#step-detail")).to_have_attribute("data-step", re.compile(r"\d+"))
+    return address
+
+
+def start_run(page: Page) -> str:
+    """Starts the demo run again and waits for its page; its address."""
+    address = open_run(page)
+    page.goto(f"/admin/playground/new/?from={address.rstrip('/').split('/')[-1]}")
+    page.locator("[data-run]").click()
+    page.wait_for_url(re.compile(r"/runs/\d+/"))
+    return page.url.split("#")[0]
+
+
+def expect_step(page: Page, step: int, tab: str) -> None:
+    detail = page.locator("#step-detail")
+    expect(detail).to_have_attribute("data-step", str(step))
+    expect(detail).to_have_attribute("data-tab", tab)
+    expect(page.locator(f"#step-{step}")).to_have_attribute("aria-selected", "true")
+    expect(page.locator('[aria-selected="true"].pg-step')).to_have_count(1)
+    assert page.evaluate("location.hash") == f"#step-{step}/{tab}"
+
+
+# --- reading ---
+
+
+def test_every_step_and_tab_has_an_address(page: Page) -> None:
+    open_run(page, anchor="#step-1/tokens")
+
+    expect_step(page, 1, "tokens")
+    page.evaluate("location.hash = '#step-3/arguments'")
+    expect_step(page, 3, "arguments")
+
+
+def test_the_chosen_tab_survives_a_change_of_step(page: Page) -> None:
+    open_run(page)
+    page.get_by_role("tab", name="Request", exact=True).click()
+    expect_step(page, 1, "request")
+
+    page.locator("#step-3").click()
+    expect_step(page, 3, "result")
+    page.locator("#step-7").click()
+    expect_step(page, 7, "request")
+
+
+def test_a_finding_leads_to_the_step_that_shows_it(page: Page) -> None:
+    open_run(page)
+
+    page.get_by_role("link", name="Round 2, search_orders").click()
+
+    expect(page.locator("#step-detail h2")).to_have_text("Round 2 · search_orders")
+    expect(page.locator("#step-detail")).to_have_attribute("data-tab", "result")
+
+
+def test_the_keys_move_through_steps_tabs_and_errors(page: Page) -> None:
+    open_run(page)
+    expect_step(page, 1, "messages")
+
+    page.keyboard.press("j")
+    expect_step(page, 3, "result")
+    page.keyboard.press("]")
+    expect_step(page, 3, "arguments")
+    page.keyboard.press("k")
+    expect_step(page, 1, "messages")
+    page.keyboard.press("e")
+    expect(page.locator("#step-detail h2")).to_have_text("Round 2 · search_orders")
+    page.keyboard.press("g")
+    expect(page.locator("#answer")).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.locator("#pg-keys")).to_be_visible()
+    page.keyboard.press("j")
+    expect(page.locator("#step-detail h2")).to_have_text("Round 2 · search_orders")
+    page.keyboard.press("Escape")
+    expect(page.locator("#pg-keys")).to_be_hidden()
+
+
+def test_keys_in_a_field_are_text(page: Page) -> None:
+    open_run(page)
+
+    page.keyboard.press("/")
+    page.keyboard.type("jek[")
+
+    expect(page.locator("#step-filter")).to_have_value("jek[")
+    expect_step(page, 1, "messages")
+
+
+def test_the_list_is_a_tree_with_one_tab_stop(page: Page) -> None:
+    open_run(page)
+    stops = page.locator('#step-tree [tabindex="0"]')
+    expect(stops).to_have_count(1)
+
+    page.locator("#step-1").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#step-3")).to_be_focused()
+    expect_step(page, 3, "result")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#round-1")).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#round-1")).to_have_attribute("aria-expanded", "false")
+    expect(page.locator("#step-3")).to_be_hidden()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#round-2")).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#step-3")).to_be_visible()
+    page.keyboard.press("End")
+    expect(page.locator("#step-answer")).to_be_focused()
+    expect(stops).to_have_count(1)
+
+
+def test_tabs_are_moved_through_by_arrows_and_keep_the_focus(page: Page) -> None:
+    open_run(page)
+    page.locator("#tab-messages").focus()
+
+    page.keyboard.press("ArrowRight")
+    expect_step(page, 1, "response")
+    expect(page.locator("#tab-response")).to_be_focused()
+    page.keyboard.press("End")
+    expect_step(page, 1, "tokens")
+    expect(page.locator("#tab-tokens")).to_be_focused()
+    expect(page.locator('#step-detail [role="tab"][tabindex="0"]')).to_have_count(1)
+
+
+def test_the_filter_and_the_chips_narrow_the_list(page: Page) -> None:
+    open_run(page)
+
+    page.locator('[data-chip="tool"]').click()
+    expect(page.locator(".pg-step:visible")).to_have_count(6)
+    page.locator('[data-chip="err"]').click()
+    expect(page.locator(".pg-step:visible")).to_have_count(1)
+    page.fill("#step-filter", "no such step")
+    expect(page.locator("[data-none]")).to_be_visible()
+    page.locator("[data-clear-filter]").click()
+    expect(page.locator(".pg-step:visible")).to_have_count(12)
+
+
+def test_unchanged_messages_unfold_on_demand(page: Page) -> None:
+    open_run(page, anchor="#step-7/messages")
+    fold = page.locator("#step-panel > .pg-thread > .pg-fold")
+    expect(fold.locator("li")).to_have_count(0)
+
+    fold.locator("summary").click()
+    expect(fold.locator("li")).to_have_count(5)
+    fold.get_by_role("button", name="Open").first.click()
+    expect(fold.locator("article")).to_contain_text("You triage support tickets")
+
+
+def test_the_answer_can_be_read_both_ways(page: Page) -> None:
+    open_run(page)
+    expect(page.locator("#answer-rendered table")).to_be_visible()
+
+    page.locator("#answer").get_by_role("button", name="Source").click()
+
+    expect(page.locator("#answer-source")).to_contain_text("| Payment | Captured |")
+    expect(page.locator("#answer-rendered")).to_be_hidden()
+
+
+def test_a_step_that_cannot_be_loaded_says_so_and_can_be_tried_again(open_page: Callable[..., Page]) -> None:
+    page = open_page(expect_errors=True)
+    open_run(page)
+    page.route("**/steps/3/**", lambda route: route.abort())
+
+    page.locator("#step-3").click()
+    expect(page.locator("#step-detail")).to_contain_text("This step could not be loaded")
+    page.unroute("**/steps/3/**")
+    page.get_by_role("button", name="Try again").click()
+
+    expect_step(page, 3, "result")
+
+
+def test_a_long_run_stays_usable(page: Page) -> None:
+    open_run(page, LONG_RUN)
+
+    page.locator("#step-1").focus()
+    page.keyboard.press("End")
+    expect(page.locator("#step-answer")).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(page.locator("#step-detail h2")).to_have_text("Round 40 · Model call")
+    selected = page.locator('[aria-selected="true"].pg-step')
+    expect(selected).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("color_scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 820, 1440])
+def test_nothing_sticks_out_sideways(open_page: Callable[..., Page], width: int, color_scheme: str) -> None:
+    page = open_page(width=width, color_scheme=color_scheme)
+    open_run(page)
+
+    for step, tabs in (("7", ("messages", "response", "tools", "request", "raw", "tokens")), ("3", ("result", "raw"))):
+        for tab in tabs:
+            page.evaluate(f"location.hash = '#step-{step}/{tab}'")
+            expect_step(page, int(step), tab)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (step, tab)
+
+
+def test_on_a_small_screen_a_step_is_read_below_and_left_by_buttons(open_page: Callable[..., Page]) -> None:
+    page = open_page(width=390)
+    open_run(page)
+
+    page.locator("#step-3").click()
+    expect(page.locator("#step-detail h2")).to_be_in_viewport()
+    page.get_by_role("button", name="Next step").click()
+
+    expect_step(page, 4 if page.locator("#step-4").count() else 5, "result")
+
+
+# --- watching ---
+
+
+def test_a_run_is_watched_to_its_end_without_a_reload(page: Page) -> None:  # D4
+    start_run(page)
+    page.evaluate("window.stillHere = true")
+    expect(page.locator(".pg-pill--running")).to_be_visible()
+    expect(page.locator("#step-1")).to_be_visible()
+    expect(page.locator(".pg-partial")).not_to_be_empty(timeout=30_000)
+
+    expect(page.locator(".pg-pill--done")).to_be_visible(timeout=60_000)
+    expect(page.locator("#answer-rendered")).to_contain_text("Yes, the second charge can be refunded")
+    expect(page.locator(".pg-finding").first).to_be_visible()
+    expect(page.locator(".pg-splits")).to_be_visible()
+    assert page.evaluate("window.stillHere")
+
+    shown = page.locator(".pg-step").evaluate_all(
+        "rows => rows.map(row => row.id + row.querySelector('.t').textContent)"
+    )
+    page.reload()
+    expect(page.locator("#step-detail")).to_have_attribute("data-step", re.compile(r"\d+"))
+    again = page.locator(".pg-step").evaluate_all(
+        "rows => rows.map(row => row.id + row.querySelector('.t').textContent)"
+    )
+    assert shown == again
+    assert len(shown) == len(set(shown))
+
+
+def test_the_newest_step_is_followed_until_the_reader_chooses_another(page: Page) -> None:
+    start_run(page)
+    expect(page.locator("#follow")).to_be_checked()
+    expect(page.locator("#step-detail h2")).to_contain_text("Round 2", timeout=30_000)
+    assert page.evaluate("document.activeElement === document.body")
+
+    page.locator("#step-1").click()
+    expect(page.locator("#follow")).not_to_be_checked()
+    expect(page.locator("#round-3")).to_be_visible(timeout=30_000)
+    expect(page.locator("#step-detail")).to_have_attribute("data-step", "1")
+    expect(page.locator("#step-1")).to_be_focused()
+
+    page.locator("#follow").check()
+    expect(page.locator("#step-detail")).not_to_have_attribute("data-step", "1")
+
+
+def test_a_run_is_cancelled_without_leaving_the_page(page: Page) -> None:  # D2
+    start_run(page)
+    expect(page.locator(".pg-pill--running")).to_be_visible()
+    page.evaluate("window.stillHere = true")
+
+    page.get_by_role("button", name="Cancel").click()
+
+    expect(page.locator(".pg-pill--cancelled")).to_be_visible(timeout=10_000)
+    expect(page.locator("#run-note")).to_contain_text("Cancelled")
+    expect(page.get_by_role("link", name="Re-run")).to_be_visible()
+    assert page.evaluate("window.stillHere")
+
+
+def test_without_a_stream_the_page_asks_and_says_so(open_page: Callable[..., Page]) -> None:
+    page = open_page(expect_errors=True)
+    page.route("**/events/**", lambda route: route.abort())
+    start_run(page)
+
+    expect(page.locator("#run-lost")).to_contain_text("Updates lost, reconnecting")
+    expect(page.locator("#run-lost")).to_be_hidden(timeout=30_000)
+    expect(page.locator(".pg-pill--done")).to_be_visible(timeout=60_000)
+    expect(page.locator("#answer-rendered")).to_contain_text("Yes, the second charge can be refunded")
+
+
+def test_a_hidden_page_lets_go_and_catches_up(page: Page) -> None:  # D4
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/events/" in request.url else None)
+    start_run(page)
+    expect(page.locator("#step-1")).to_be_visible()
+    page.evaluate(SET_HIDDEN, True)
+    address = page.url.split("#")[0]
+    known = len(asked)
+    ended = lambda: json.loads(page.request.get(address + "updates/").text())["ended"]  # noqa: E731
+    while not ended():
+        page.wait_for_timeout(300)
+    assert len(asked) == known
+    expect(page.locator(".pg-pill--running")).to_be_visible()
+    page.evaluate(SET_HIDDEN, False)
+
+    expect(page.locator(".pg-pill--done")).to_be_visible()
+    expect(page.locator(".pg-step")).to_have_count(12)
+
+
+def test_steps_arrive_once_over_a_connection_that_keeps_breaking(open_page: Callable[..., Page]) -> None:  # D4
+    page = open_page(expect_errors=True)
+
+    def cut(route: Route) -> None:
+        """The news so far, then the end of the connection."""
+        response = page.request.get(route.request.url.replace("/events/", "/updates/"))
+        body = "".join(
+            (f"id: {event['id']}\n" if event["id"] else "")
+            + f"event: {event['event']}\ndata: {json.dumps(event['data'])}\n\n"
+            for event in response.json()["events"]
+        )
+        route.fulfill(status=200, content_type="text/event-stream", body=body)
+
+    page.route("**/events/**", cut)
+    start_run(page)
+
+    expect(page.locator(".pg-pill--done")).to_be_visible(timeout=60_000)
+    expect(page.locator(".pg-step")).to_have_count(12)
+    ids = page.locator(".pg-step").evaluate_all("rows => rows.map(row => row.id)")
+    assert len(ids) == len(set(ids))
