@@ -5,11 +5,12 @@ from __future__ import annotations
 import glob
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -57,51 +58,120 @@ def stop(process: subprocess.Popen[bytes], timeout_s: float = 20) -> None:
         process.wait()
 
 
+class Server:
+    """A server on a port of its own that can be stopped and started again, with what it had stored or without."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        if self.process is not None:
+            stop(self.process)
+            self.process = None
+
+
+class Redis(Server):
+    """A Redis without persistence: it forgets everything when it stops."""
+
+    def start(self) -> None:
+        arguments = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        self.process = subprocess.Popen(
+            [program("redis-server"), *arguments], stdout=subprocess.DEVNULL, cwd=tempfile.gettempdir()
+        )
+        wait_for_port(self.port, self.process)
+
+
+class PostgreSQL(Server):
+    """A PostgreSQL cluster without fsync, for one role that logs in with its password over TCP."""
+
+    def __init__(self, *, user: str = "postgres", password: str = "postgres", database: str = "postgres") -> None:
+        super().__init__()
+        self._user, self._password, self._database = user, password, database
+        # PostgreSQL refuses to run as root.
+        self._owner = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+        self._folder = Path(tempfile.mkdtemp(prefix="postgres-"))
+        self._data = self._folder / "data"
+
+    @property
+    def url(self) -> str:
+        return f"postgres://{self._user}:{self._password}@127.0.0.1:{self.port}/{self._database}"
+
+    def create(self) -> None:
+        password_file = self._folder / "password"
+        password_file.write_text(self._password)
+        if self._owner:
+            shutil.chown(self._folder, "postgres")
+            shutil.chown(password_file, "postgres")
+        arguments = ["-U", self._user, "--pwfile", password_file, "-A", "scram-sha-256", "-E", "UTF8", "--no-sync"]
+        subprocess.run(
+            [program("initdb"), "-D", self._data, *arguments],
+            check=True,
+            capture_output=True,
+            cwd=self._folder,
+            **self._owner,
+        )
+        self.start()
+        if self._database != "postgres":
+            arguments = ["-h", "127.0.0.1", "-p", str(self.port), "-U", self._user, self._database]
+            environment = {**os.environ, "PGPASSWORD": self._password}
+            subprocess.run([program("createdb"), *arguments], check=True, env=environment)
+
+    def start(self) -> None:
+        settings = {
+            "port": self.port,
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": self._folder,
+            "fsync": "off",
+        }
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        with open(self._folder / "log", "ab") as log:
+            self.process = subprocess.Popen(
+                [program("postgres"), "-D", self._data, *options],
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                **self._owner,
+            )
+        wait_for_port(self.port, self.process)
+        # It listens before it lets anybody in.
+        ready = [program("pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-t", "30"]
+        while subprocess.run(ready).returncode:
+            if self.process.poll() is not None:
+                raise RuntimeError((self._folder / "log").read_text())
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Without waiting for its clients, which is what its own SIGTERM would do."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGINT)
+            super().stop()
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
 @contextmanager
 def redis_server() -> Iterator[str]:
-    """A Redis of its own, without persistence; yields its URL."""
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="redis-") as folder:
-        arguments = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder]
-        process = subprocess.Popen([program("redis-server"), *arguments], stdout=subprocess.DEVNULL)
-        try:
-            wait_for_port(port, process)
-            yield f"redis://127.0.0.1:{port}/0"
-        finally:
-            stop(process)
+    """A Redis of its own; yields its URL."""
+    server = Redis()
+    server.start()
+    try:
+        yield f"redis://127.0.0.1:{server.port}/0"
+    finally:
+        server.stop()
 
 
 @contextmanager
 def postgres_server() -> Iterator[str]:
-    """A PostgreSQL cluster of its own, without fsync; yields the URL of an empty database."""
-    port = free_port()
-    folder = Path(tempfile.mkdtemp(prefix="postgres-"))
-    data = folder / "data"
-    data.mkdir()
-    # PostgreSQL refuses to run as root.
-    as_owner: Sequence[str] = ()
-    if os.geteuid() == 0:
-        shutil.chown(folder, "postgres")
-        shutil.chown(data, "postgres")
-        as_owner = ("runuser", "-u", "postgres", "--")
-    data.chmod(0o700)
+    """A PostgreSQL of its own; yields the URL of an empty database."""
+    server = PostgreSQL()
     try:
-        subprocess.run(
-            [*as_owner, program("initdb"), "-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync"],
-            check=True,
-            capture_output=True,
-            cwd=folder,
-        )
-        settings = {"port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": folder, "fsync": "off"}
-        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        with open(folder / "log", "wb") as log:
-            process = subprocess.Popen(
-                [*as_owner, program("postgres"), "-D", data, *options], stdout=log, stderr=log, cwd=folder
-            )
-        try:
-            wait_for_port(port, process)
-            yield f"postgres://postgres@127.0.0.1:{port}/postgres"
-        finally:
-            stop(process)
+        server.create()
+        yield server.url
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        server.remove()
