@@ -74,7 +74,6 @@ def test_hidden_page_asks_for_nothing(page: Page) -> None:
     page.goto(RUNS)
     expect(page.locator("#runs_live")).to_have_count(1)
     page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
-    page.wait_for_load_state("networkidle")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     # Two of the times at which it would have asked.
