@@ -23,12 +23,11 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.models import QuerySet
 
 from config.env import environment_with
-from demo.runs import DEMO_RUNS
+from demo.runs import DEMO_RUNS, start_demo_runs
 from demo.services import load_demo
 from llmcore.runs.outcome import RunStatus
 from playground.models import Run
 from playground.process_tree import ProcessTree
-from playground.services.start_run import start_run
 
 LOOPBACK = "127.0.0.1"
 USERNAME = "admin"
@@ -118,8 +117,7 @@ class Command(BaseCommand):
         if Run.objects.exists():
             return
         self._say(f"Running {len(DEMO_RUNS)} demo runs …")
-        for request in DEMO_RUNS:
-            start_run(request=request, by=admin)
+        start_demo_runs(by=admin)
         try:
             self._wait(tree, lambda: not under_way().exists(), timeout_s=DEMO_RUNS_S, what="the demo runs to end")
         except CommandError as error:
