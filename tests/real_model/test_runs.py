@@ -51,7 +51,8 @@ def test_a_run_answers_with_what_the_model_wrote(site: Site, skill: Skill, snipp
     deltas = [choice["delta"].get("content") or "" for event in result.events for choice in event["choices"]]
     assert len(deltas) > 3 and run.answer == "".join(deltas).strip() != ""
     assert result.response["served_model"] == result.data(StepKind.REQUEST)["model"]
-    assert [finding["id"] for finding in run.findings] == ["unpriced_model"]
+    # On a busy machine it is slow to begin, and that is found out, too.
+    assert {finding["id"] for finding in run.findings} - {"slow_first_token"} == {"unpriced_model"}
 
 
 def test_its_usage_is_what_the_model_read_and_wrote(site: Site, skill: Skill, snippet: Snippet) -> None:  # M1
