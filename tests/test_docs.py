@@ -182,6 +182,13 @@ def test_every_environment_variable_is_described() -> None:
     assert sorted(table_keys(ROOT / "docs" / "operations.md", "Environment variables")) == sorted(read)
 
 
+def test_every_variable_of_the_containers_is_described() -> None:
+    compose = (ROOT / "docker-compose.yml").read_text()
+    document = (ROOT / "docs" / "operations.md").read_text()
+    _, _, section = document.partition("\n### In containers\n")
+    assert set(re.findall(r"\$\{(\w+)", compose)) == set(re.findall(r"`([A-Z_]{4,})`", section.partition("\n## ")[0]))
+
+
 def test_every_exit_code_is_described() -> None:
     document = (ROOT / "docs" / "operations.md").read_text()
     rows = re.findall(r"^\| (\d+) \| (`.+?`) \|", document, re.MULTILINE)
