@@ -24,10 +24,10 @@ class Channel(filesystem.Channel):
     of it. The tables of which queue belongs to which exchange have the same gap; they are read again.
     """
 
-    def _put(self, queue: str, message: dict[str, Any], **_: Any) -> None:
+    def _put(self, queue: str, payload: dict[str, Any], **kwargs: Any) -> None:  # type: ignore[override]  # Its own classes differ.
         folder = Path(self.data_folder_out)
         unseen = folder / f"{uuid4()}.tmp"
-        unseen.write_text(json.dumps(message))
+        unseen.write_text(json.dumps(payload))
         # Sorted by name, messages are in the order of their time.
         os.replace(unseen, folder / f"{time.time_ns()}_{uuid4()}.{queue}.msg")
 
