@@ -13,7 +13,7 @@ from playground.models import Run
 
 
 @admin.register(Run)
-class RunAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class RunAdmin(admin.ModelAdmin):
     """The entry "Playground runs"."""
 
     def has_view_permission(self, request: HttpRequest, obj: Run | None = None) -> bool:

@@ -107,7 +107,7 @@ def _kept(run: Run, reason: EndReason) -> str:
     if run.tool_calls:
         parts.append(plural(run.tool_calls, "tool call"))
     if run.answer:
-        parts.append("the answer as far as it came")
+        parts.append("the answer" if reason == EndReason.MAX_ROUNDS else "the answer as far as it came")
     listed = parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
     return f"{listed} {'is' if len(parts) == 1 and run.rounds == 1 else 'are'} kept."
 

@@ -45,6 +45,8 @@ class Column:
     fresh_y: str
     fresh_height: str
     labelled: bool
+    label_x: str
+    anchor: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +87,7 @@ class Summary:
 
 
 CHART_HEIGHT = 48
-# Above this many rounds only the first, the largest and the last column have their figures below.
+# Above this many rounds only the first and the last column have their figures below.
 LABELLED_ROUNDS = 6
 MAX_COLUMNS = 120
 
@@ -202,23 +204,28 @@ def read_chart(prompts: Mapping[int, _Prompt], window: int | None) -> Chart | No
     near = window if window and window <= 3 * peak else None
     top = max(near or 0, peak * 1.08)
     step = 100 / max(len(shown), 4)
+    width = step * (0.65 if len(shown) <= 20 else 0.85)
+    many = len(shown) > LABELLED_ROUNDS
     columns = []
     for index, number in enumerate(shown):
         prompt = prompts[number]
         cached = CHART_HEIGHT * prompt.cached / top
         fresh = CHART_HEIGHT * (prompt.tokens - prompt.cached) / top
+        is_last = many and index == len(shown) - 1
         columns.append(
             Column(
                 round=number,
                 tokens=prompt.tokens,
                 estimated=prompt.estimated,
                 x=f"{index * step:.2f}",
-                width=f"{step * (0.65 if len(shown) <= 20 else 0.85):.2f}",
+                width=f"{width:.2f}",
                 cached_y=f"{CHART_HEIGHT - cached:.1f}",
                 cached_height=f"{cached:.1f}",
                 fresh_y=f"{CHART_HEIGHT - cached - fresh:.1f}",
                 fresh_height=f"{max(fresh, 0.5):.1f}",
-                labelled=len(shown) <= LABELLED_ROUNDS,
+                labelled=not many or index == 0 or is_last,
+                label_x=f"{index * step + (width if is_last else 0):.2f}",
+                anchor="end" if is_last else "start",
             )
         )
     figures = ", ".join(f"{'about ' if prompts[n].estimated else ''}{prompts[n].tokens:,}" for n in rounds[:20])

@@ -187,10 +187,12 @@
       const own = round.matches(".pg-step") ? [round] : [...round.querySelectorAll(".pg-step")];
       let left = 0;
       for (const row of own) {
-        row.hidden = (css && !row.classList.contains(css)) || (wanted !== "" && !textOf(row).includes(wanted));
-        left += !row.hidden;
+        const hide = Boolean(css && !row.classList.contains(css)) || (wanted !== "" && !textOf(row).includes(wanted));
+        // Setting an attribute to what it is costs as much as changing it.
+        if (row.hidden !== hide) row.hidden = hide;
+        left += !hide;
       }
-      if (own[0] !== round) round.hidden = left === 0;
+      if (own[0] !== round && round.hidden !== (left === 0)) round.hidden = left === 0;
       shown += left;
     }
     inspector.querySelector("[data-none]").hidden = shown > 0;
