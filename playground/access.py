@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, PermissionsMixin
+from django.contrib.auth.models import AbstractUser, AnonymousUser
 from django.db.models import QuerySet
 
 from playground.models import Run
 
-User = PermissionsMixin | AbstractBaseUser | AnonymousUser
+User = AbstractUser | AnonymousUser
 
 
 def visible_runs(user: User) -> QuerySet[Run]:
     """The runs that `user` may see: their own with `view_run`, everybody's with `view_all_runs`."""
     if user.has_perm("playground.view_all_runs"):
         return Run.objects.all()
-    if user.has_perm("playground.view_run"):
+    if user.pk is not None and user.has_perm("playground.view_run"):
         return Run.objects.filter(user_id=user.pk)
     return Run.objects.none()
 
