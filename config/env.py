@@ -77,6 +77,8 @@ else:
     ENCRYPTION_KEYS = ENCRYPTION_KEYS or [secret_file(DATA_DIR / "encryption_key", Fernet.generate_key().decode())]
 # Variables that a provider may name as the home of its key although they don't end with _API_KEY or _API_TOKEN.
 KEY_VARIABLES = env.list("LLM_KEY_VARIABLES", default=[])
+# Ollama's own variable: where it listens.
+OLLAMA_HOST = env.str("OLLAMA_HOST", default="")
 DEMO_MODEL_URL = env.str("DEMO_MODEL_URL", default="http://127.0.0.1:8766/v1")
 LEASE_S = env.float("LLM_LEASE_S", default=15.0)
 

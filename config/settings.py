@@ -217,6 +217,7 @@ LLM_MAX_REQUEST_BYTES = 4_000_000
 LLM_ENCRYPTION_KEYS = env.ENCRYPTION_KEYS
 LLM_KEY_VARIABLES = env.KEY_VARIABLES
 LLM_ENVIRONMENT_SECRET = env.environment_secret
+LLM_OLLAMA_HOST = env.OLLAMA_HOST
 LLM_SECRET_VALUES = env.secret_values
 # A worker that isn't heard of for this long has lost its run.
 LLM_LEASE_S = env.LEASE_S

@@ -592,4 +592,21 @@ class Migration(migrations.Migration):
                 fields=("configuration", "snippet"), name="llmcore_configuration_snippet_unique"
             ),
         ),
+        migrations.CreateModel(
+            name="DetectedItem",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("key", models.CharField(max_length=500, unique=True)),
+                (
+                    "provider",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to="llmcore.provider",
+                    ),
+                ),
+            ],
+        ),
     ]

@@ -1,6 +1,7 @@
 """The stored configuration: rows that `llmcore.store` turns into the runtime's values."""
 
 from llmcore.models.configurations import Configuration, ConfigurationSkill, ConfigurationSnippet
+from llmcore.models.detection import DetectedItem
 from llmcore.models.metering import UsageRecord
 from llmcore.models.prompts import Skill, Snippet
 from llmcore.models.providers import LanguageModel, Provider
@@ -10,6 +11,7 @@ __all__ = [
     "Configuration",
     "ConfigurationSkill",
     "ConfigurationSnippet",
+    "DetectedItem",
     "LanguageModel",
     "Provider",
     "Skill",

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
@@ -25,6 +25,7 @@ from django.db.models import QuerySet
 from config.env import environment_with
 from demo.runs import DEMO_RUNS, start_demo_runs
 from demo.services import load_demo
+from llmcore.enrollment import detect
 from llmcore.runs.outcome import RunStatus
 from playground.models import Run
 from playground.process_tree import ProcessTree
@@ -38,6 +39,8 @@ LEGIBLE = "abcdefghjkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 START_S = 60.0
 DEMO_RUNS_S = 180.0
 LOOK_S = 0.2
+# How long the start may wait for model servers on this machine.
+DETECT_S = 1.0
 WORKER = "-m celery -A config worker --pool threads --concurrency 4 --loglevel INFO --without-gossip --without-mingle"
 # A page with live updates keeps its connection open: it isn't waited for at the end.
 WEB = "-m uvicorn config.asgi:application --lifespan off --no-access-log --timeout-graceful-shutdown 2"
@@ -55,6 +58,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default=LOOPBACK, help="address to listen on (default: %(default)s)")
         parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: %(default)s)")
+        parser.add_argument("--no-detect", action="store_true", help="don't look for model servers and API keys")
 
     def handle(self, *args: Any, **options: Any) -> None:
         self._asked_to_stop = threading.Event()
@@ -63,11 +67,11 @@ class Command(BaseCommand):
             signal.signal(number, self._ask_to_stop)
         with only_one():
             try:
-                self._run(**{name: options[name] for name in ("host", "port")})
+                self._run(**{name: options[name] for name in ("host", "port", "no_detect")})
             except Stopped:
                 self._say("Stopped.")
 
-    def _run(self, *, host: str, port: int) -> None:
+    def _run(self, *, host: str, port: int, no_detect: bool) -> None:
         self._migrate()
         admin = self._admin()
         model_port, web_port = free_port(LOOPBACK, MODEL_PORT), free_port(host, port)
@@ -84,6 +88,8 @@ class Command(BaseCommand):
             self._say(f"Starting web server, worker and demo model (logs: {settings.DATA_DIR / 'logs'}) …")
             tree.start("model", ["manage.py", "demo_model", "--port", str(model_port)])
             tree.start("worker", WORKER.split())
+            if not no_detect:
+                self._detect()
             tree.start("web", [*WEB.split(), "--host", host, "--port", str(web_port)])
             url = f"http://{LOOPBACK if host == '0.0.0.0' else host}:{web_port}"
             self._wait(tree, lambda: answers(f"{url}/admin/login/"), timeout_s=START_S, what="the login page to answer")
@@ -111,6 +117,17 @@ class Command(BaseCommand):
             f"Log in as {self.style.SUCCESS(USERNAME)}, password {self.style.SUCCESS(password)}  (shown only now)"
         )
         return user
+
+    def _detect(self) -> None:
+        """Enter what this machine has beside the demo, before the web server is there to be taken for a model's."""
+        detection = detect(timeout_s=DETECT_S)
+        for enrolled in detection.enrolled:
+            if enrolled.new_models:
+                self._say(
+                    f"Found {enrolled.name} {enrolled.found.about}, ready for new runs: {some(enrolled.new_models)}"
+                )
+        for problem in detection.problems:
+            self._say(self.style.WARNING(problem))
 
     def _demo_runs(self, tree: ProcessTree, admin: User) -> None:
         """The first start shows what runs look like, with real ones."""
@@ -149,6 +166,12 @@ class Command(BaseCommand):
     def _say(self, text: str) -> None:
         self.stdout.write(text)
         self.stdout.flush()
+
+
+def some(labels: Sequence[str], most: int = 6) -> str:
+    """The first of `labels`, and how many there are beside them."""
+    more = f" and {len(labels) - most} more" if len(labels) > most else ""
+    return ", ".join(labels[:most]) + more
 
 
 def under_way() -> QuerySet[Run]:

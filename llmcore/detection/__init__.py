@@ -1,0 +1,1 @@
+"""Finds what could answer runs: model servers on this machine, and services whose key is in the environment."""
