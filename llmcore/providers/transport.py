@@ -13,6 +13,7 @@ from llmcore.configuration import Provider
 from llmcore.errors import ConfigurationError, ErrorKind, ProviderError
 from llmcore.providers.addresses import allowed_reach
 from llmcore.providers.base import MASK, WireRequest
+from llmcore.providers.local_servers import start_advice
 from llmcore.providers.network import FRESH, REACH, AddressRefused, CheckedTransport
 from llmcore.trace import WireExchange
 
@@ -162,7 +163,7 @@ def failure_of(error: Exception, provider: Provider, *, answering: bool) -> Prov
         case AddressRefused() | ConfigurationError():
             return ProviderError(kind=ErrorKind.CONNECTION, message=str(error))
         case httpx.ConnectError():
-            message = f"Can't connect: {error}."
+            message = f"Can't connect: {error}. {start_advice(provider.base_url, provider.adapter)}".rstrip()
         case httpx.RemoteProtocolError() | httpx.NetworkError():
             message = "The connection broke off."
         case httpx.DecodingError():
