@@ -43,6 +43,8 @@ class Run(models.Model):
     answer = models.TextField(_("answer"), blank=True, default="")
     plan = models.JSONField(_("plan"), null=True, blank=True)
     findings = models.JSONField(_("findings"), default=list, blank=True)
+    # What a person wrote about the run; nothing of it reaches a model.
+    note = models.TextField(_("note"), blank=True, default="")
 
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     # Since when it waits for a worker; for an interrupted run that goes on, since its last worker was lost.
@@ -86,15 +88,48 @@ class Run(models.Model):
             ("view_all_runs", _("Can see the runs of other users")),
             ("view_raw", _("Can see raw requests and responses")),
             ("cancel_all_runs", _("Can cancel the runs of other users")),
+            ("annotate_all_runs", _("Can edit title, tags and note of the runs of other users")),
         ]
         indexes = [
             models.Index(fields=["user", "-id"], name="playground_run_user"),
             models.Index(fields=["configuration", "-id"], name="playground_run_configuration"),
             models.Index(fields=["status", "-id"], name="playground_run_status"),
+            models.Index(fields=["model_name", "-id"], name="playground_run_model"),
+            models.Index(fields=["created_at"], name="playground_run_created"),
         ]
 
     def __str__(self) -> str:
         return self.title
+
+
+class RunTag(models.Model):
+    """A word by which a person files a run, in lower case."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="tags")
+    name = models.CharField(_("tag"), max_length=40)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["run", "name"], name="playground_tag_unique")]
+        indexes = [models.Index(fields=["name", "run"], name="playground_tag_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class RunTool(models.Model):
+    """A tool that the model called in a run, by its name."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="tools")
+    name = models.CharField(_("tool"), max_length=200)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["run", "name"], name="playground_tool_unique")]
+        indexes = [models.Index(fields=["name", "run"], name="playground_tool_name")]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class RunStep(models.Model):
