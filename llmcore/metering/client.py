@@ -104,7 +104,7 @@ class ModelClient:
     def __init__(
         self,
         *,
-        http: httpx.AsyncClient,
+        http: httpx.AsyncBaseTransport,
         meter: Meter | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -286,6 +286,6 @@ def hide_key(error: ProviderError, key: str) -> None:
             setattr(error, name, transport.hide(value, key))
 
 
-def open_http() -> httpx.AsyncClient:
-    """The HTTP client of one event loop. Proxies and credentials of the environment are not used."""
-    return httpx.AsyncClient(transport=transport.open_transport(), trust_env=False, follow_redirects=False)
+def open_http() -> httpx.AsyncBaseTransport:
+    """The HTTP connections of one event loop. Proxies and credentials of the environment are not used."""
+    return transport.open_transport()

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import httpx
 
@@ -92,7 +93,7 @@ class Reply:
 
 @asynccontextmanager
 async def open_reply(
-    http: httpx.AsyncClient,
+    http: httpx.AsyncBaseTransport,
     request: WireRequest,
     provider: Provider,
     *,
@@ -111,7 +112,7 @@ async def open_reply(
         capture.request_headers = {
             name: masked.get(name, MASK) if name in secret else value for name, value in outgoing.headers.items()
         }
-    response = await http.send(outgoing, stream=True, follow_redirects=False)
+    response = await http.handle_async_request(outgoing)
     try:
         if capture is not None:
             capture.status = response.status_code
@@ -138,11 +139,17 @@ def outgoing_request(request: WireRequest, provider: Provider, fresh: bool) -> h
             raise UnsendableKey("The API key holds characters that no HTTP header may hold. Enter it again.")
     return httpx.Request(
         request.method,
-        request.url,
+        parsed(request.url),
         headers=headers,
         content=request.body,
         extensions={"timeout": timeout, REACH: reach, FRESH: fresh},
     )
+
+
+@lru_cache(maxsize=256)
+def parsed(url: str) -> httpx.URL:
+    """`url`, read once: all requests of a run go to the same one."""
+    return httpx.URL(url)
 
 
 def failure_of(error: Exception, provider: Provider, *, answering: bool) -> ProviderError:
@@ -203,4 +210,9 @@ def masked_chunks(chunks: list[tuple[float, bytes]], key: str) -> tuple[tuple[fl
 
 
 def open_transport() -> httpx.AsyncBaseTransport:
+    """The way out for one event loop.
+
+    No client of httpx stands before it: cookies, redirects, proxies and credentials of the environment, which is what
+    one would add, must not reach a provider.
+    """
     return CheckedTransport()
