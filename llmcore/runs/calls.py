@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-
-from jsonschema import Draft202012Validator
+from typing import TYPE_CHECKING
 
 from llmcore.configuration import Limits
 from llmcore.messages import CallProblem, Message, ToolCall
@@ -15,10 +14,13 @@ from llmcore.runs.hooks import Hooks, Judgment
 from llmcore.runs.recording import FinishedCall, Recorder
 from llmcore.runs.state import identity_of
 from llmcore.runs.transcript import tool_message
-from llmcore.tools.arguments import explain_objections, explain_undecodable, objections
+from llmcore.tools.arguments import explain_objections, explain_undecodable, objections, validator_for
 from llmcore.tools.base import Effect, Tool
 from llmcore.tools.execute import ToolRunner
 from llmcore.tools.results import FailureKind, ToolResult
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
 
 NOT_RUN: dict[FailureKind, str] = {
     FailureKind.CUT_OFF: "Not run: the answer that asked for this call was cut off, so the call may be incomplete.",
@@ -176,7 +178,7 @@ class CallRunner:
 
     def _validator(self, tool: Tool) -> Draft202012Validator:
         if tool.name not in self._validators:
-            self._validators[tool.name] = Draft202012Validator(tool.parameters)
+            self._validators[tool.name] = validator_for(tool.parameters)
         return self._validators[tool.name]
 
     def _repeat_note(self, call: ToolCall, repeat: int) -> str:
