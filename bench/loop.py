@@ -1,165 +1,172 @@
-"""What the tool loop costs beside raw httpx: CPU per round of this process, `python -m bench.loop`.
+"""What the tool loop costs beside raw httpx and beside others: CPU per round, `python -m bench.loop [--peers DIR]`.
 
-Contestants take turns, so that noise falls on all alike; a ratio is the median of the ratios to the floor's turn in the
-same repeat. The floor encodes the whole message list each round, as a careless loop does; `floor_cached` encodes each
-message once.
+Each contestant is a process of its own and they take turns, so that noise falls on all alike; a ratio is the median of
+the ratios to the floor's turn in the same repeat. How to add a contestant is told in README.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
+import contextlib
 import json
+import os
+import select
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-import httpx
-
-from llmcore.configuration import LanguageModel, Limits, Parameters, Provider
-from llmcore.messages import Message
-from llmcore.metering.client import ModelClient, open_http
-from llmcore.runs.loop import ToolLoop
-from llmcore.runs.outcome import EndReason
-from llmcore.runs.state import RunState
-from llmcore.tools.base import Tool
-from llmcore.trace import RunTrace
-
-LINE = 'The quick brown fox, id "42", jumps over the lazy dog; path=/srv/data/item.json ok\n'
-SHAPES = ((20, 100), (100, 100), (20, 10_000), (100, 10_000))
-PARAMETERS = {
-    "type": "object",
-    "properties": {"key": {"type": "string"}},
-    "required": ["key"],
-    "additionalProperties": False,
-}
-Contestant = Callable[[httpx.AsyncClient, str, int, int], Awaitable[None]]
+OWN = ("floor", "floor_cached", "untraced", "traced", "recorded")
+OWN_STREAMED = ("floor_streamed", "untraced", "traced", "recorded")
+ANSWER_S = 300.0
+WARM_UP = {"rounds": 5, "size": 100, "parallel": 1}
 
 
-def lookup_result(key: str, size: int) -> str:
-    head = f"{key}: "
-    return (head + LINE * (size // len(LINE) + 1))[:size]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shape:
+    """What one table is about."""
+
+    rounds: int
+    size: int
+    parallel: int = 1
+    stream: bool = False
+
+    def __str__(self) -> str:
+        calls = f", {self.parallel} calls a round" if self.parallel > 1 else ""
+        return f"{self.rounds} rounds, results of {self.size} bytes{calls}{', streamed' if self.stream else ''}"
+
+    @property
+    def command(self) -> dict[str, Any]:
+        # Peers know nothing of streaming.
+        streamed = {"stream": True} if self.stream else {}
+        return {"rounds": self.rounds, "size": self.size, "parallel": self.parallel, **streamed}
 
 
-def tool_json() -> dict[str, object]:
-    return {"type": "function", "function": {"name": "lookup", "description": "Look up.", "parameters": PARAMETERS}}
+SHAPES = (
+    Shape(rounds=20, size=100),
+    Shape(rounds=100, size=100),
+    Shape(rounds=20, size=10_000),
+    Shape(rounds=100, size=10_000),
+    Shape(rounds=20, size=100, parallel=4),
+    Shape(rounds=20, size=100, stream=True),
+    Shape(rounds=100, size=10_000, stream=True),
+)
 
 
-async def floor(http: httpx.AsyncClient, url: str, rounds: int, size: int) -> None:
-    messages: list[dict[str, object]] = [{"role": "user", "content": f"rounds={rounds}"}]
-    while True:
-        body = {"model": "bench", "messages": messages, "tools": [tool_json()]}
-        content = json.dumps(body).encode()
-        reply = await http.post(
-            url + "/chat/completions", content=content, headers={"content-type": "application/json"}
+class Worker:
+    """The process of one contestant."""
+
+    def __init__(self, command: list[str], model_port: int) -> None:
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "MODEL_PORT": str(model_port)},
         )
-        message = json.loads(reply.content)["choices"][0]["message"]
-        messages.append(message)
-        if not message.get("tool_calls"):
-            return
-        for call in message["tool_calls"]:
-            result = lookup_result(json.loads(call["function"]["arguments"])["key"], size)
-            messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
+
+    def ask(self, command: dict[str, Any]) -> dict[str, float]:
+        """The answer to `command`. RuntimeError where there is none in time, or it is an error."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        print(json.dumps(command), file=self._process.stdin, flush=True)
+        if not select.select([self._process.stdout], [], [], ANSWER_S)[0]:
+            raise RuntimeError(f"no answer within {ANSWER_S:g} s")
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline() or '{"error": "it has ended"}')
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
-async def floor_cached(http: httpx.AsyncClient, url: str, rounds: int, size: int) -> None:
-    head = b'{"model": "bench", "tools": %s, "messages": [' % json.dumps([tool_json()]).encode()
-    pieces = [json.dumps({"role": "user", "content": f"rounds={rounds}"}).encode()]
-    while True:
-        content = head + b",".join(pieces) + b"]}"
-        reply = await http.post(
-            url + "/chat/completions", content=content, headers={"content-type": "application/json"}
+@contextlib.contextmanager
+def model_server() -> Iterator[int]:
+    """The port of a model server."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "bench.model_server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None and server.stdin is not None
+        yield int(server.stdout.readline())
+        server.stdin.close()
+
+
+@contextlib.contextmanager
+def contestants(peers: Path | None, only: set[str]) -> Iterator[dict[str, Worker]]:
+    """All that can be started, warmed up; what can't is left out, and said so."""
+    commands = {name: [sys.executable, "-m", "bench.contestants", name] for name in {*OWN, *OWN_STREAMED}}
+    for file in sorted(peers.iterdir()) if peers else ():
+        if file.is_file() and os.access(file, os.X_OK):
+            commands[file.stem] = [str(file.resolve())]
+    workers: dict[str, Worker] = {}
+    with model_server() as port:
+        try:
+            for name, command in commands.items():
+                if not only or name in only:
+                    workers[name] = Worker(command, port)
+            for name, worker in list(workers.items()):
+                try:
+                    worker.ask(WARM_UP)
+                    worker.ask(WARM_UP)
+                except RuntimeError as error:
+                    print(f"{name} is left out: {error}", file=sys.stderr)
+                    workers.pop(name).close()
+            yield workers
+        finally:
+            for worker in workers.values():
+                worker.close()
+
+
+def measure(workers: dict[str, Worker], shape: Shape, repeats: int) -> dict[str, list[tuple[float, float]]]:
+    """CPU and wall milliseconds per round, for each contestant one pair a repeat. The first is the floor."""
+    own = OWN_STREAMED if shape.stream else OWN
+    peers = [] if shape.stream else [name for name in workers if name not in {*OWN, *OWN_STREAMED}]
+    names = [name for name in (*own, *peers) if name in workers]
+    figures: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    for repeat in range(repeats):
+        for name in names[:: 1 if repeat % 2 == 0 else -1]:
+            answer = workers[name].ask(shape.command)
+            figures[name].append((answer["cpu"] * 1000 / shape.rounds, answer["wall"] * 1000 / shape.rounds))
+    return figures
+
+
+def print_table(shape: Shape, figures: dict[str, list[tuple[float, float]]]) -> None:
+    floors = next(iter(figures.values()))
+    print(f"\n{shape}: milliseconds per round, medians of {len(floors)}")
+    print(f"{'':16}{'cpu':>8}{'x floor':>9}{'min cpu':>9}{'wall':>9}{'x floor':>9}")
+    for name, values in figures.items():
+        cpu, wall = (statistics.median(column) for column in zip(*values, strict=True))
+        cpu_ratio, wall_ratio = (
+            statistics.median(value[column] / floor[column] for value, floor in zip(values, floors, strict=True))
+            for column in (0, 1)
         )
-        message = json.loads(reply.content)["choices"][0]["message"]
-        pieces.append(json.dumps(message).encode())
-        if not message.get("tool_calls"):
-            return
-        for call in message["tool_calls"]:
-            result = lookup_result(json.loads(call["function"]["arguments"])["key"], size)
-            pieces.append(json.dumps({"role": "tool", "tool_call_id": call["id"], "content": result}).encode())
-
-
-async def ours(http: httpx.AsyncClient, url: str, rounds: int, size: int, trace: RunTrace | None = None) -> None:
-    async def lookup(key: str) -> str:
-        return lookup_result(key, size)
-
-    tool = Tool(name="lookup", description="Look up.", parameters=PARAMETERS, run=lookup)
-    provider = Provider(slug="bench", name="bench", adapter="openai_compat", base_url=url, allow_private_hosts=True)
-    loop = ToolLoop(
-        client=ModelClient(http=http),
-        provider=provider,
-        model=LanguageModel(name="bench"),
-        tools={tool.name: tool},
-        trace=trace,
-    )
-    state = RunState(
-        messages=(Message.of("user", f"rounds={rounds}"),),
-        parameters=Parameters(stream=False),
-        limits=Limits(max_rounds=rounds + 1),
-        offered=(tool.name,),
-    )
-    end = await loop.run(state)
-    if end.outcome.reason is not EndReason.COMPLETED or end.state.rounds_used != rounds:
-        raise RuntimeError(f"not the run that was to be measured: {end.outcome}")
-
-
-async def ours_traced(http: httpx.AsyncClient, url: str, rounds: int, size: int) -> None:
-    await ours(http, url, rounds, size, RunTrace())
-
-
-CONTESTANTS: dict[str, Contestant] = {
-    "floor": floor,
-    "floor_cached": floor_cached,
-    "ours, trace off": ours,
-    "ours, trace on": ours_traced,
-}
-
-
-async def measure(contestant: Contestant, url: str, rounds: int, size: int) -> tuple[float, float]:
-    """CPU and wall milliseconds per round."""
-    opened = httpx.AsyncClient(timeout=60) if contestant in (floor, floor_cached) else open_http()
-    async with opened as http:
-        await contestant(http, url, 3, size)
-        wall, cpu = time.perf_counter(), time.process_time()
-        await contestant(http, url, rounds, size)
-        return (time.process_time() - cpu) * 1000 / rounds, (time.perf_counter() - wall) * 1000 / rounds
+        least = min(value[0] for value in values)
+        print(f"{name:16}{cpu:8.2f}{cpu_ratio:9.2f}{least:9.2f}{wall:9.2f}{wall_ratio:9.2f}", flush=True)
 
 
 def import_seconds(module: str) -> float:
     code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
-    times = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5)]
-    return statistics.median(times[1:])
+    # The first fills the caches.
+    times = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(8)][1:]
+    return statistics.median(times)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=7)
-    repeats = parser.parse_args().repeats
-    with subprocess.Popen(
-        [sys.executable, "-m", "bench.model_server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None and server.stdin is not None
-        url = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
-        for rounds, size in SHAPES:
-            figures: dict[str, list[tuple[float, float]]] = {name: [] for name in CONTESTANTS}
-            for repeat in range(repeats):
-                for name in list(CONTESTANTS)[:: 1 if repeat % 2 == 0 else -1]:
-                    figures[name].append(asyncio.run(measure(CONTESTANTS[name], url, rounds, size)))
-            print(f"\n{rounds} rounds, results of {size} bytes, {repeats} repeats: milliseconds per round")
-            print(f"{'':18}{'cpu':>8}{'x floor':>9}{'wall':>8}{'x floor':>9}")
-            for name, values in figures.items():
-                row = ""
-                for column in (0, 1):
-                    ratio = statistics.median(
-                        value[column] / floor_value[column]
-                        for value, floor_value in zip(values, figures["floor"], strict=True)
-                    )
-                    row += f"{statistics.median(value[column] for value in values):8.2f}{ratio:9.2f}"
-                print(f"{name:18}{row}")
-        server.stdin.close()
-    for module in ("llmcore.runs.loop", "httpx"):
+    parser.add_argument("--peers", type=Path, help="a folder of programs that speak the protocol of README.md")
+    parser.add_argument("--only", nargs="+", default=(), metavar="NAME", help="these contestants, the floors first")
+    options = parser.parse_args()
+    with contestants(options.peers, set(options.only)) as workers:
+        for shape in SHAPES:
+            if figures := measure(workers, shape, options.repeats):
+                print_table(shape, figures)
+    print()
+    for module in ("llmcore", "llmcore.runs.loop", "httpx"):
         print(f"import {module}: {import_seconds(module):.3f} s")
 
 
