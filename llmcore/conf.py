@@ -43,6 +43,13 @@ DEFAULTS: dict[str, Callable[[], Any]] = {
     "LLM_MAX_ROUNDS": lambda: 50,
     "LLM_MAX_REQUEST_BYTES": lambda: 4_000_000,
     "LLM_LEASE_S": lambda: 15.0,
+    "LLM_PRIVACY_LEVEL": lambda: "full",
+    # Whether raw requests and responses may be captured; None: at the privacy level "full" only.
+    "LLM_RAW_CAPTURE": lambda: None,
+    # How many days after its end a run keeps them; None: as long as the next one, and metadata for good.
+    "LLM_RAW_RETENTION_DAYS": lambda: 7,
+    "LLM_CONTENT_RETENTION_DAYS": lambda: 90,
+    "LLM_METADATA_RETENTION_DAYS": lambda: None,
     "LLM_ENCRYPTION_KEYS": derived_encryption_keys,
     "LLM_KEY_VARIABLES": tuple,
     "LLM_ENVIRONMENT_SECRET": lambda: no_environment,
@@ -62,6 +69,11 @@ class Settings:
     LLM_MAX_ROUNDS: int
     LLM_MAX_REQUEST_BYTES: int
     LLM_LEASE_S: float
+    LLM_PRIVACY_LEVEL: str
+    LLM_RAW_CAPTURE: bool | None
+    LLM_RAW_RETENTION_DAYS: int | None
+    LLM_CONTENT_RETENTION_DAYS: int | None
+    LLM_METADATA_RETENTION_DAYS: int | None
     LLM_ENCRYPTION_KEYS: Sequence[str]
     LLM_KEY_VARIABLES: Sequence[str]
     LLM_ENVIRONMENT_SECRET: Callable[[str], str | None]

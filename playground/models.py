@@ -8,9 +8,10 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from llmcore.runs.outcome import EndReason, RunStatus
+from playground.privacy import PrivacyLevel
 
 
-def choices_of(enum: type[RunStatus] | type[EndReason]) -> list[tuple[str, str]]:
+def choices_of(enum: type[RunStatus] | type[EndReason] | type[PrivacyLevel]) -> list[tuple[str, str]]:
     return [(member.value, member.value.replace("_", " ").capitalize()) for member in enum]
 
 
@@ -60,6 +61,17 @@ class Run(models.Model):
     cancel_requested_at = models.DateTimeField(_("cancel requested"), null=True, blank=True)
     cancelled_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
 
+    # What is stored of the run, and what of it was deleted when. `…_kept_days` is how long such data were kept then;
+    # null where they were not to be kept at all.
+    privacy_level = models.CharField(
+        _("privacy level"), max_length=20, choices=choices_of(PrivacyLevel), default=PrivacyLevel.FULL.value
+    )
+    redacted_at = models.DateTimeField(_("redacted"), null=True, blank=True)
+    raw_deleted_at = models.DateTimeField(_("raw capture deleted"), null=True, blank=True)
+    raw_kept_days = models.PositiveIntegerField(_("days raw captures were kept"), null=True, blank=True)
+    contents_deleted_at = models.DateTimeField(_("contents deleted"), null=True, blank=True)
+    contents_kept_days = models.PositiveIntegerField(_("days contents were kept"), null=True, blank=True)
+
     # Grows with everything a watcher might show; the live view polls this one number.
     revision = models.PositiveIntegerField(_("revision"), default=0)
     last_sequence = models.PositiveIntegerField(_("last step"), default=0)
@@ -96,6 +108,15 @@ class Run(models.Model):
             models.Index(fields=["status", "-id"], name="playground_run_status"),
             models.Index(fields=["model_name", "-id"], name="playground_run_model"),
             models.Index(fields=["created_at"], name="playground_run_created"),
+            # What is still to be deleted, so that looking for it doesn't grow with all that was.
+            models.Index(
+                fields=["ended_at"],
+                name="playground_run_raw",
+                condition=models.Q(capture_raw=True, raw_deleted_at=None),
+            ),
+            models.Index(
+                fields=["ended_at"], name="playground_run_contents", condition=models.Q(contents_deleted_at=None)
+            ),
         ]
 
     def __str__(self) -> str:
