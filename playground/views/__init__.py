@@ -17,6 +17,7 @@ from django.urls import reverse
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
+from llmcore.conf import settings
 from playground.access import visible_runs
 from playground.models import Run
 
@@ -35,7 +36,7 @@ def admin_page(*permissions: str) -> Callable[[View], View]:
 
     Others get the admin's login page, or 403. A view that takes a run's `pk` gets the `run` instead, and 404 where the
     user may not see it. A `TemplateResponse` that is a page, not a fragment, gets what every page of the admin has in
-    its context. Asynchronous views are guarded the same way.
+    its context. Asynchronous views are guarded the same way. A site without a content policy gets ours for the page.
     """
 
     def decorate(view: View) -> View:
@@ -44,13 +45,14 @@ def admin_page(*permissions: str) -> Callable[[View], View]:
             @wraps(view)
             async def guarded_async(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
                 refusal = await sync_to_async(check)(request, permissions, kwargs)
-                return refusal or await view(request, **kwargs)
+                return with_policy(request, refusal or await view(request, **kwargs))
 
             return guarded_async
 
         @wraps(view)
         def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
-            return check(request, permissions, kwargs) or in_admin(request, view(request, **kwargs))
+            response = check(request, permissions, kwargs) or in_admin(request, view(request, **kwargs))
+            return with_policy(request, response)
 
         return guarded
 
@@ -59,6 +61,9 @@ def admin_page(*permissions: str) -> Callable[[View], View]:
 
 def check(request: HttpRequest, permissions: tuple[str, ...], kwargs: dict[str, Any]) -> HttpResponse | None:
     """The refusal, or `None`; then `kwargs` hold the `run` in place of its `pk`."""
+    if not hasattr(request, "htmx"):
+        # As its middleware does, which a site need not have.
+        request.htmx = HtmxDetails(request)  # type: ignore[attr-defined]
     if not admin.site.has_permission(request):
         return to_login(request)
     if permissions and not any(request.user.has_perm(permission) for permission in permissions):
@@ -90,4 +95,13 @@ def in_admin(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
     is_fragment = bool(request.htmx)  # type: ignore[attr-defined]
     if isinstance(response, TemplateResponse) and not response.is_rendered and not is_fragment:
         response.context_data = {**admin.site.each_context(request), **(response.context_data or {})}
+    return response
+
+
+def with_policy(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    """`response` with our content policy, unless a middleware of the site is going to give it one of its own."""
+    # django-csp and Django itself prepare a nonce on the request.
+    has_policy = hasattr(request, "csp_nonce") or hasattr(request, "_csp_nonce")
+    if (policy := settings.LLM_CONTENT_SECURITY_POLICY) and not has_policy:
+        response.headers.setdefault("Content-Security-Policy", policy)
     return response

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
+from django.core.handlers.asgi import ASGIRequest
 from django.db import InterfaceError, OperationalError, connection
-from django.http import JsonResponse, StreamingHttpResponse
+from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.utils.cache import add_never_cache_headers
 
 from playground.models import Run
@@ -27,8 +28,11 @@ RECONNECT_MS = 1000
 
 
 @admin_page("playground.view_run", "playground.view_all_runs")
-async def run_events(request: StaffRequest, run: Run) -> StreamingHttpResponse:
+async def run_events(request: StaffRequest, run: Run) -> HttpResponseBase:
     """Goes on after the step that the browser saw last (`Last-Event-ID`), else after `?after=`."""
+    if not isinstance(request, ASGIRequest):
+        # Such a server would collect the whole stream before it sends it; the page asks for updates instead.
+        return HttpResponse("This server can't stream.", status=501, content_type="text/plain")
     watch = watch_of(request, run)
     response = StreamingHttpResponse(stream(request, watch), content_type="text/event-stream")
     add_never_cache_headers(response)

@@ -10,6 +10,7 @@ import threading
 from argparse import ArgumentParser
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
@@ -95,9 +96,11 @@ def request_of(options: dict[str, Any]) -> RunRequest:
 
 
 def user_of(name: str | None) -> User | None:
+    """The user who logs in as `name`, whatever this site's model of users is."""
     if name is None:
         return None
-    user = User.objects.filter(username=name, is_active=True).first()
+    users = get_user_model()
+    user: User | None = users._default_manager.filter(**{users.USERNAME_FIELD: name, "is_active": True}).first()
     if user is None:
         raise CommandError(f"There is no active user “{name}”.")
     return user
