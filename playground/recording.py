@@ -23,7 +23,9 @@ from playground import models
 from playground.claims import Claim, ClaimLost, end_columns, lease_end, queue_columns
 from playground.figures import Figures, milliseconds, times
 from playground.loop_thread import Barrier, Exchanged, Item, Metered, PartialText, Recorded
-from playground.rows import content_row, exchange_row, step_row
+from playground.rows import content_row, exchange_row, step_row, tool_rows
+from playground.search import index_run
+from playground.search.steps import SearchableSteps
 from playground.wakeups import wake_on_commit
 
 logger = logging.getLogger(__name__)
@@ -41,6 +43,7 @@ class RunRecording:
         self._redactor = redactor
         self._meter = meter
         self._figures = Figures()
+        self._searchable = SearchableSteps()
         self._claimed = time.monotonic()
         self._renewed = self._claimed
 
@@ -57,7 +60,9 @@ class RunRecording:
 
     def go_on(self, steps: Iterable[RunStep]) -> None:
         """Count on from the `steps` of earlier segments."""
+        steps = list(steps)
         self._figures = Figures(steps)
+        self._searchable = SearchableSteps(steps)
 
     def write(self, items: Sequence[Item], partial: PartialText | None = None) -> None:
         """Store `items` and let those pass who wait for it. ClaimLost: nothing was written and nothing will be."""
@@ -68,7 +73,8 @@ class RunRecording:
                 self._figures.add(item.step)
         steps = [item for item in items if isinstance(item, Recorded)]
         columns = {"last_sequence": steps[-1].step.sequence, **self._used()} if steps else {}
-        self._store(columns, lambda: self._write_rows(items, steps, partial))
+        searchable = self._searchable.add(item.step for item in steps)
+        self._store(columns, lambda: self._write_rows(items, steps, partial, searchable))
         for item in items:
             if isinstance(item, Barrier):
                 item.passed()
@@ -101,7 +107,7 @@ class RunRecording:
             "error": self._clean(error),
             "findings": self._clean(findings),
         }
-        self._store(columns, self._delete_partial, renewing=False)
+        self._store(columns, self._write_end, renewing=False)
 
     def give_back(self) -> None:
         """Put the run back into the queue, for any worker to go on with it at once."""
@@ -154,7 +160,9 @@ class RunRecording:
                 connection.close()
                 time.sleep(RETRY_S)
 
-    def _write_rows(self, items: Sequence[Item], steps: Sequence[Recorded], partial: PartialText | None) -> None:
+    def _write_rows(
+        self, items: Sequence[Item], steps: Sequence[Recorded], partial: PartialText | None, searchable: bool
+    ) -> None:
         run_id = self._claim.run_id
         for recorded in steps:
             self._write_contents(recorded.contents)
@@ -177,6 +185,14 @@ class RunRecording:
             self._delete_partial()
         if partial is not None:
             self._write_partial(partial)
+        if searchable:
+            tools = tool_rows(run_id, map(self._text, self._searchable.tools))
+            models.RunTool.objects.bulk_create(tools, ignore_conflicts=True)
+            index_run(run_id)
+
+    def _write_end(self) -> None:
+        self._delete_partial()
+        index_run(self._claim.run_id)
 
     def _write_contents(self, contents: Mapping[str, JSON]) -> None:
         models.RunContent.objects.bulk_create(

@@ -54,6 +54,10 @@ def exchange_row(run_id: int, sequence: int, exchange: WireExchange) -> models.W
     )
 
 
+def tool_rows(run_id: int, names: Iterable[str]) -> list[models.RunTool]:
+    return [models.RunTool(run_id=run_id, name=name) for name in sorted(set(names))]
+
+
 def load_steps(run_id: int) -> list[RunStep]:
     return [step_value(row) for row in models.RunStep.objects.filter(run_id=run_id).order_by("sequence")]
 

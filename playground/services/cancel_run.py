@@ -12,6 +12,7 @@ from llmcore.runs.outcome import EndReason, RunStatus
 from playground.claims import end_columns
 from playground.figures import times_of
 from playground.models import Run
+from playground.search import index_run
 from playground.wakeups import wake_on_commit
 
 NOT_DRIVEN = (RunStatus.QUEUED, RunStatus.AWAITING_APPROVAL)
@@ -29,6 +30,7 @@ def cancel_run(*, run: Run, by: User | None, now: datetime) -> bool:
             cancel_requested_at=now,
             cancelled_by=by,
         )
+        index_run(run.pk)
         wake_on_commit(run.pk)
         return True
     if current.status == RunStatus.RUNNING:

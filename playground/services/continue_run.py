@@ -12,6 +12,7 @@ from llmcore.runs.outcome import RunStatus
 from playground.claims import queue_columns
 from playground.models import Run
 from playground.queue import hand_over_on_commit
+from playground.search import index_run
 from playground.wakeups import wake_on_commit
 
 logger = logging.getLogger(__name__)
@@ -36,5 +37,6 @@ def requeue_interrupted(run: Run) -> bool:
     if ended_at is None:
         return False
     interrupted.update(**queue_columns(since=ended_at, now=timezone.now()))
+    index_run(run.pk)
     wake_on_commit(run.pk)
     return True

@@ -14,8 +14,10 @@ from llmcore.messages import JSON
 from llmcore.models import Configuration
 from llmcore.redaction import Redactor
 from llmcore.trace import RunStep
-from playground.models import Run, WireExchangeRecord
-from playground.rows import content_row, load_contents, load_steps, step_row
+from playground.models import Run, RunTag, WireExchangeRecord
+from playground.rows import content_row, load_contents, load_steps, step_row, tool_rows
+from playground.search import index_run
+from playground.search.steps import SearchableSteps
 
 FORMAT = "llm-playground-run/1"
 # Rows of other tables have other numbers elsewhere; a claim means nothing there.
@@ -36,6 +38,7 @@ def export_run(*, run: Run, raw: bool = False) -> dict[str, JSON]:
     data = {
         "run": {field.name: to_json(field, run) for field in RUN_FIELDS},
         "configuration": run.configuration.slug if run.configuration else None,
+        "tags": [tag.name for tag in run.tags.all()],
         "steps": [step.to_json() for step in load_steps(run.pk)],
     }
     exported: dict[str, JSON] = {
@@ -65,12 +68,16 @@ def import_run(*, data: Mapping[str, JSON], by: User | None) -> Run:
     run.save()
     # The time of creation is set when a row is saved first.
     Run.objects.filter(pk=run.pk).update(created_at=data["run"]["created_at"])
-    run.steps.bulk_create(step_row(run.pk, RunStep.from_json(step), step["data"]) for step in data["steps"])
+    steps = [RunStep.from_json(step) for step in data["steps"]]
+    run.steps.bulk_create(step_row(run.pk, step, step.data) for step in steps)
+    run.tools.bulk_create(tool_rows(run.pk, SearchableSteps(steps).tools))
+    run.tags.bulk_create(RunTag(run=run, name=name) for name in data["tags"])
     run.contents.bulk_create(content_row(run.pk, digest, value) for digest, value in data["contents"].items())
     run.exchanges.bulk_create(
         WireExchangeRecord(run=run, **{field.name: from_json(field, row[field.name]) for field in EXCHANGE_FIELDS})
         for row in data.get("exchanges", ())
     )
+    index_run(run.pk)
     run.refresh_from_db()
     return run
 

@@ -17,9 +17,12 @@ from llmcore.configuration import ThinkingEffort
 from llmcore.redaction import Redactor, storable
 from playground.models import Run
 from playground.queue import hand_over_on_commit, patience
+from playground.search import index_run
 
 OverrideMode = Literal["replace", "append"]
+# Of a title that the prompt has to give, and of one that a person gives.
 TITLE_CHARS = 80
+MAX_TITLE_CHARS = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,12 +79,13 @@ def start_run(*, request: RunRequest, by: User, parent: Run | None = None) -> Ru
     return run
 
 
+@transaction.atomic
 def write_run(*, request: RunRequest, by: User | None, parent: Run | None = None) -> Run:
     """The row of a run that waits for its driver; handing it over is the caller's part."""
     configuration = store.load_configuration(request.configuration, read_keys=False)
     request = cleaned(request)
     now = timezone.now()
-    return Run.objects.create(
+    run = Run.objects.create(
         user=by,
         configuration_id=configuration.id,
         configuration_name=configuration.name,
@@ -96,6 +100,8 @@ def write_run(*, request: RunRequest, by: User | None, parent: Run | None = None
         queued_at=now,
         lease_until=now + patience(queued_at=now, now=now),
     )
+    index_run(run.pk)
+    return run
 
 
 def cleaned(request: RunRequest) -> RunRequest:
@@ -106,8 +112,15 @@ def cleaned(request: RunRequest) -> RunRequest:
 
 def title_of(request: RunRequest) -> str:
     """The title as given, else the beginning of the prompt's first line."""
-    lines = (request.title or request.prompt).strip().splitlines() or [request.configuration]
+    if title := one_line(request.title):
+        return title
+    lines = request.prompt.strip().splitlines() or [request.configuration]
     return Truncator(" ".join(lines[0].split())).chars(TITLE_CHARS)
+
+
+def one_line(title: str) -> str:
+    """A title as it is stored."""
+    return Truncator(" ".join(title.split())).chars(MAX_TITLE_CHARS)
 
 
 def rounds_allowed(asked: int) -> int:

@@ -18,6 +18,7 @@ from playground.models import Run, RunPartial
 from playground.queue import hand_over, patience
 from playground.rows import load_contents, load_steps
 from playground.run_findings import findings_of
+from playground.search import index_run
 from playground.services.cancel_run import cancelled_by
 from playground.wakeups import wake_on_commit
 
@@ -60,6 +61,7 @@ def interrupt(run_id: int, attempt: int, *, now: datetime) -> bool:
         findings=findings_of(run, steps, load_contents(run_id), reason=reason),
     )
     RunPartial.objects.filter(run_id=run_id).delete()
+    index_run(run_id)
     wake_on_commit(run_id)
     logger.warning("run %s was interrupted: its worker %s was not heard of any more", run_id, run.worker)
     return True

@@ -1,0 +1,43 @@
+"""Finds runs by the words in them. Whoever writes, changes or deletes a run keeps the index up to date, explicitly."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from django.db import NotSupportedError, connection
+from django.db.models import QuerySet
+
+from playground.models import Run
+from playground.search.base import SearchIndex
+from playground.search.document import document_of
+from playground.search.postgres import PostgresIndex
+from playground.search.query import terms_of
+from playground.search.sqlite import SQLiteIndex
+
+INDEXES: dict[str, type[SearchIndex]] = {"postgresql": PostgresIndex, "sqlite": SQLiteIndex}
+
+
+def search_index() -> SearchIndex:
+    if connection.vendor not in INDEXES:
+        raise NotSupportedError(f"runs can be searched on PostgreSQL and SQLite, not on {connection.vendor}")
+    return INDEXES[connection.vendor]()
+
+
+def index_run(run_id: int) -> None:
+    """Bring the index up to date with the run's rows, within the transaction that wrote them."""
+    document = document_of(run_id)
+    if document is None:
+        search_index().forget([run_id])
+    else:
+        search_index().write(run_id, document)
+
+
+def forget_runs(run_ids: Collection[int]) -> None:
+    """To be called by whoever deletes runs."""
+    search_index().forget(run_ids)
+
+
+def found_runs(runs: QuerySet[Run], text: str) -> QuerySet[Run]:
+    """Those of `runs` that are found by what a person typed; none where there is no word in it."""
+    terms = terms_of(text)
+    return search_index().found(runs, terms) if terms else runs.none()

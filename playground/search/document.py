@@ -1,0 +1,58 @@
+"""What of a run can be found: prompt, answer, tools, errors, and what people wrote about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.db.models import Q
+from django.db.models.functions import Left
+
+from llmcore.trace import StepKind
+from playground.models import Run, RunStep, RunTag, RunTool
+from playground.search.base import Document
+from playground.search.steps import MAX_ERRORS, error_text
+from playground.search.words import bounded_words_of
+
+# PostgreSQL takes a megabyte for the words of a run.
+LONG_BYTES = 200_000
+SHORT_BYTES = 40_000
+
+ERRORS = (
+    Q(kind=StepKind.TOOL_RESULT, data__is_error=True)
+    | Q(kind=StepKind.RESPONSE, data__error__message__isnull=False)
+    | Q(kind__in=(StepKind.RETRY, StepKind.ERROR))
+)
+
+
+def document_of(run_id: int) -> Document | None:
+    """The words of the run as it is in the database now; `None` where there is no such run."""
+    run = (
+        Run.objects.filter(pk=run_id)
+        .annotate(prompt_start=Left("prompt", LONG_BYTES), answer_start=Left("answer", LONG_BYTES))
+        .values("title", "note", "detail", "error", "prompt_start", "answer_start", "request__system_override")
+        .first()
+    )
+    if run is None:
+        return None
+    return (
+        bounded_words_of("\n".join(_about(run_id, run)), max_bytes=SHORT_BYTES),
+        bounded_words_of("\n".join(_happened(run_id, run)), max_bytes=SHORT_BYTES),
+        bounded_words_of(f"{run['prompt_start']}\n{run['request__system_override'] or ''}", max_bytes=LONG_BYTES),
+        bounded_words_of(run["answer_start"], max_bytes=LONG_BYTES),
+    )
+
+
+def _about(run_id: int, run: Mapping[str, Any]) -> Iterator[str]:
+    yield run["title"]
+    yield from RunTag.objects.filter(run_id=run_id).values_list("name", flat=True)
+    yield run["note"]
+
+
+def _happened(run_id: int, run: Mapping[str, Any]) -> Iterator[str]:
+    yield from RunTool.objects.filter(run_id=run_id).values_list("name", flat=True)
+    yield run["detail"]
+    yield str((run["error"] or {}).get("message") or "")
+    failed = RunStep.objects.filter(ERRORS, run_id=run_id).order_by("sequence").values_list("kind", "data")
+    for kind, data in failed[:MAX_ERRORS]:
+        yield error_text(StepKind(kind), data)
