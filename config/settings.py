@@ -205,7 +205,7 @@ LOGGING = {
     "root": {"handlers": ["stream"], "level": env.LOG_LEVEL},
     "loggers": {
         # Their own handlers would write everything a second time, in another form.
-        **{name: {"handlers": [], "propagate": True} for name in ("django", "uvicorn", "uvicorn.access")},
+        **{name: {"handlers": [], "propagate": True} for name in ("django", "uvicorn")},
         # It would log the whole URL of each call, and some services want their key in it.
         "httpx": {"level": "WARNING"},
     },
