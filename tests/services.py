@@ -97,6 +97,10 @@ class PostgreSQL(Server):
         self._data = self._folder / "data"
 
     @property
+    def created(self) -> bool:
+        return self._data.exists()
+
+    @property
     def url(self) -> str:
         return f"postgres://{self._user}:{self._password}@127.0.0.1:{self.port}/{self._database}"
 

@@ -1,0 +1,90 @@
+"""One installation in production, as docker-compose.yml describes it, and what its tests do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+
+from llmcore.providers.scripted.app import ScriptedModel
+from llmcore.providers.scripted.scenario import Scenario, Turn
+from llmcore.providers.scripted.server import serve
+from tests.installation import Installation
+from tests.playground.driven import call
+from tests.servers.visitor import Visitor
+
+PASSWORD = "correct horse battery"
+LEASE_S = 3.0
+SENTENCE = "word " * 60
+LOOK_UP = Turn(tool_calls=(call("list_policies"),))
+SCENARIOS = [
+    # 300 characters in three seconds.
+    Scenario(name="slow", turns=(LOOK_UP, Turn(text=SENTENCE, chunk_chars=5, chunk_delay_s=0.05))),
+    Scenario(name="quick", turns=(LOOK_UP, Turn(text="Good day."))),
+]
+CONFIGURE = """
+from llmcore.models import Configuration, LanguageModel, Provider
+provider = Provider.objects.create(
+    slug="scripted", name="Scripted", adapter="openai_compat", base_url={url!r}, allow_private_hosts=True
+)
+for name in ("slow", "quick"):
+    model = LanguageModel.objects.create(provider=provider, name=name)
+    Configuration.objects.create(slug=name, name=name, model=model, tool_groups=["policies"])
+"""
+
+
+@dataclass
+class Site:
+    """The running installation, its model, and its database as seen from outside."""
+
+    installation: Installation
+    model: ScriptedModel
+
+    def rows(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.installation.postgres.url, autocommit=True) as connection:
+            return connection.execute(query, parameters).fetchall()
+
+    def run(self, pk: int) -> dict[str, Any]:
+        names = ("status", "reason", "attempt", "answer", "worker", "detail")
+        ((*values,),) = self.rows(f"SELECT {', '.join(names)} FROM playground_run WHERE id = %s", pk)
+        return dict(zip(names, values, strict=True))
+
+    def kinds(self, pk: int) -> list[str]:
+        return [k for (k,) in self.rows("SELECT kind FROM playground_runstep WHERE run_id = %s ORDER BY sequence", pk)]
+
+    def streaming(self, pk: int) -> bool:
+        return bool(self.rows("SELECT 1 FROM playground_runpartial WHERE run_id = %s AND text <> ''", pk))
+
+    def wait_for_status(self, pk: int, *statuses: str) -> None:
+        self.installation.wait(lambda: self.run(pk)["status"] in statuses, f"run {pk} to be {statuses}", 60)
+
+    def visitor(self) -> Visitor:
+        return Visitor(self.installation.url)
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    model = ScriptedModel(SCENARIOS)
+    installation = Installation(tmp_path_factory.mktemp("installation"), LLM_LEASE_S=str(LEASE_S))
+    with serve(model) as url:
+        try:
+            installation.collect_static()
+            installation.up("web", "worker")
+            installation.manage(
+                "createsuperuser", "--noinput", "--username", "admin", "--email", "admin@example.com",
+                DJANGO_SUPERUSER_PASSWORD=PASSWORD,
+            )  # fmt: skip
+            installation.manage("shell", "--no-imports", "-c", CONFIGURE.format(url=url))
+            yield Site(installation, model)
+        finally:
+            installation.down()
+
+
+@pytest.fixture
+def admin(site: Site) -> Iterator[Visitor]:
+    with site.visitor() as visitor:
+        assert visitor.log_in("admin", PASSWORD).status_code == 302
+        yield visitor
