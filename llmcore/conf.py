@@ -39,6 +39,7 @@ def no_environment(name: str) -> str | None:
     return None
 
 
+# Each is described in docs/adopting.md.
 DEFAULTS: dict[str, Callable[[], Any]] = {
     "LLM_MAX_ROUNDS": lambda: 50,
     "LLM_MAX_REQUEST_BYTES": lambda: 4_000_000,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from cryptography.fernet import Fernet
 from django.conf import settings as site
@@ -11,6 +14,8 @@ from llmcore.conf import DEFAULTS, settings
 from llmcore.errors import SecretUnavailable
 from llmcore.keys import read_key, save_key, use_environment_key
 from tests.factories import ConfigurationFactory, ProviderFactory
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture
@@ -74,3 +79,13 @@ def test_what_is_secret_by_the_name_of_its_setting_is_known_as_a_secret(bare_sit
     found = store.secret_values()
     assert "rk_live_0123456789" in found and site.SECRET_KEY in found
     assert "abc" not in found and "auth.User" not in found
+
+
+def test_each_setting_that_the_apps_read_has_a_default():
+    modules = [path for app in ("llmcore", "playground") for path in (ROOT / app).rglob("*.py")]
+    # The demo's process tree belongs to one site only.
+    texts = {path: path.read_text() for path in modules if path.name != "embedded.py"}
+    read = {name for text in texts.values() for name in re.findall(r"\bsettings\.(LLM_\w+)", text)}
+    assert read <= set(DEFAULTS)
+    past_us = [path for path, text in texts.items() if "settings.LLM_" in text and "llmcore.conf" not in text]
+    assert past_us == []
