@@ -316,7 +316,7 @@ def test_a_hidden_page_lets_go_and_catches_up(page: Page) -> None:  # D4
     expect(page.locator(".pg-pill--running")).to_be_visible()
     page.evaluate(SET_HIDDEN, False)
 
-    expect(page.locator(".pg-pill--done")).to_be_visible()
+    expect(page.locator(".pg-pill--done")).to_be_visible(timeout=30_000)
     expect(page.locator(".pg-step")).to_have_count(12)
 
 
