@@ -90,9 +90,8 @@ def test_an_existing_site_runs_its_own_tool(tmp_path: Path, redis_url: str) -> N
         commands = adopt(site, model_url, port)
         assert "no issues" in site.run("python manage.py check")
         assert "No changes" in site.run("python manage.py makemigrations --check --dry-run")
-        site.run(
-            "python manage.py findstatic llmcore/admin.css playground/playground.css django_htmx/htmx-2.min.js --first"
-        )
+        for file in ("llmcore/admin.css", "playground/playground.css", "django_htmx/htmx-2.min.js"):
+            assert f"Found '{file}' here" in site.run(f"python manage.py findstatic --first {file}")
         site.run(
             "python manage.py shell",
             "from accounts.models import User\nfrom django.contrib.auth.models import Group\n"
