@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import environ
 from cryptography.fernet import Fernet
+from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -81,6 +82,22 @@ KEY_VARIABLES = env.list("LLM_KEY_VARIABLES", default=[])
 OLLAMA_HOST = env.str("OLLAMA_HOST", default="")
 DEMO_MODEL_URL = env.str("DEMO_MODEL_URL", default="http://127.0.0.1:8766/v1")
 LEASE_S = env.float("LLM_LEASE_S", default=15.0)
+
+
+def days(name: str, default: str) -> int | None:
+    """A number of days after which something is deleted; `None` for "never"."""
+    text = env.str(name, default=default).strip().lower()
+    if text != "never" and not text.isdecimal():
+        raise ImproperlyConfigured(f"{name} is {text!r}, neither a number of days nor “never”.")
+    return None if text == "never" else int(text)
+
+
+RAW_RETENTION_DAYS = days("LLM_RAW_RETENTION_DAYS", "7")
+CONTENT_RETENTION_DAYS = days("LLM_CONTENT_RETENTION_DAYS", "90")
+METADATA_RETENTION_DAYS = days("LLM_METADATA_RETENTION_DAYS", "never")
+PRIVACY_LEVEL = env.str("LLM_PRIVACY_LEVEL", default="full")
+# Unset, raw captures are allowed at the privacy level "full" only.
+RAW_CAPTURE = env.bool("LLM_RAW_CAPTURE") if env.str("LLM_RAW_CAPTURE", default="") else None
 
 # How many connections to the database server a process of the web server shares among its requests; 0 for one each.
 DATABASE_POOL_SIZE = env.int("DATABASE_POOL_SIZE", default=0)

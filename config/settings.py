@@ -84,7 +84,9 @@ else:
             "OPTIONS": {
                 "transaction_mode": "IMMEDIATE",
                 "timeout": 20,
-                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA busy_timeout=20000;",
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA busy_timeout=20000; "
+                # What is deleted is overwritten, not only marked as free.
+                "PRAGMA secure_delete=ON;",
             },
             # In memory, the threads of a test would lock each other out.
             "TEST": {"NAME": str(DATA_DIR / "test.sqlite3")},
@@ -221,6 +223,12 @@ LLM_OLLAMA_HOST = env.OLLAMA_HOST
 LLM_SECRET_VALUES = env.secret_values
 # A worker that isn't heard of for this long has lost its run.
 LLM_LEASE_S = env.LEASE_S
+# What is stored of what runs say, and how many days after its end a run keeps it (None: for good).
+LLM_PRIVACY_LEVEL = env.PRIVACY_LEVEL
+LLM_RAW_CAPTURE = env.RAW_CAPTURE
+LLM_RAW_RETENTION_DAYS = env.RAW_RETENTION_DAYS
+LLM_CONTENT_RETENTION_DAYS = env.CONTENT_RETENTION_DAYS
+LLM_METADATA_RETENTION_DAYS = env.METADATA_RETENTION_DAYS
 # Where watchers of a run are woken; without it they look often.
 LLM_WAKEUPS_URL = env.REDIS_URL
 LLM_WORKER_ALIVE_FILE = env.WORKER_ALIVE_FILE

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from django.contrib.auth.models import User
 
+from playground.privacy import raw_capture_refused
 from playground.services.start_run import RunRequest, start_run
 
 TICKET = """\
@@ -72,6 +75,7 @@ DEMO_RUNS: tuple[RunRequest, ...] = (
 
 def start_demo_runs(*, by: User) -> int:
     """Hand all of them to the workers; how many that is."""
+    capturing = not raw_capture_refused()
     for request in DEMO_RUNS:
-        start_run(request=request, by=by)
+        start_run(request=replace(request, capture_raw=request.capture_raw and capturing), by=by)
     return len(DEMO_RUNS)

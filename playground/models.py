@@ -122,6 +122,12 @@ class Run(models.Model):
     def __str__(self) -> str:
         return self.title
 
+    @property
+    def continuable(self) -> bool:
+        """Whether the run was interrupted and still has what it needs to go on."""
+        whole = self.contents_deleted_at is None and self.redacted_at is None
+        return self.status == RunStatus.INTERRUPTED and whole
+
 
 class RunTag(models.Model):
     """A word by which a person files a run, in lower case."""
@@ -173,7 +179,8 @@ class RunStep(models.Model):
 
 
 class RunContent(models.Model):
-    """A message, tool list or large text of a run, stored once under its digest. `size` is bytes of its JSON."""
+    """A message, tool list or large text of a run, stored once under its digest. `size` is bytes of its JSON; of a
+    deleted one digest and size stay, with JSON's null for its value."""
 
     run = models.ForeignKey(Run, models.CASCADE, related_name="contents")
     digest = models.CharField(max_length=64)

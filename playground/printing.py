@@ -26,6 +26,7 @@ class RunPrinter:
         self.closed = False
         self._out = out
         self._style = style
+        self._answer = ""
 
     def started(self, run: Run) -> None:
         self._line(self._style.MIGRATE_HEADING(f"Run {run.pk}: {run.configuration_name}, {run.model_name}"))
@@ -39,9 +40,10 @@ class RunPrinter:
         style = self._style.SUCCESS if run.status in GOOD else self._style.ERROR
         figures = [plural(run.rounds, "round"), plural(run.tool_calls, "tool call"), duration(run.wall_ms)]
         figures += [used(run.input_tokens, run.output_tokens), money(run.cost)]
-        if run.answer:
+        # A site may store no answers; whoever sits here gets it all the same.
+        if answer := run.answer or self._answer:
             self._line("")
-            self._line(printable(run.answer))
+            self._line(printable(answer))
         self._line("")
         self._line(f"{style(status)}  {' · '.join(filter(None, figures))}")
         if run.detail:
@@ -81,10 +83,11 @@ class RunPrinter:
         self._line(f"  ← {' · '.join(filter(None, facts))}")
         if step.data["error"]:
             self._line(self._style.ERROR("  error: ") + printable(step.data["error"]["message"]))
-        if message and step.data["calls"]:
-            # The last answer is printed whole at the end.
-            said = Message.from_json(message)
-            for line in printable(said.text).splitlines():
+        said = Message.from_json(message).text if message else ""
+        # The last answer is printed whole at the end.
+        self._answer = said
+        if step.data["calls"]:
+            for line in printable(said).splitlines():
                 self._line(f"    {line}")
 
     def _line(self, text: str) -> None:

@@ -21,11 +21,15 @@ from llmcore.runs.outcome import EndReason
 from llmcore.trace import RunStep, StepKind, WireExchange
 from playground import models
 from playground.claims import Claim, ClaimLost, end_columns, lease_end, queue_columns
+from playground.content import redacted_step, step_without_contents
+from playground.erasure import known_tools
 from playground.figures import Figures, milliseconds, times
 from playground.loop_thread import Barrier, Exchanged, Item, Metered, PartialText, Recorded
+from playground.privacy import PrivacyLevel
 from playground.rows import content_row, exchange_row, step_row, tool_rows
 from playground.search import index_run
 from playground.search.steps import SearchableSteps
+from playground.services.apply_privacy import apply_privacy_at_end
 from playground.wakeups import wake_on_commit
 
 logger = logging.getLogger(__name__)
@@ -41,6 +45,7 @@ class RunRecording:
         self._run = run
         self._claim = claim
         self._redactor = redactor
+        self._level = PrivacyLevel(run.privacy_level)
         self._meter = meter
         self._figures = Figures()
         self._searchable = SearchableSteps()
@@ -100,14 +105,15 @@ class RunRecording:
         self, *, reason: EndReason, detail: str, answer: str, error: JSON, findings: JSON, now: datetime | None = None
     ) -> None:
         """The last write: the claim is released with it."""
+        now = now or timezone.now()
         columns = {
             **self._used(),
-            **end_columns(reason=reason, detail=self._text(detail), now=now or timezone.now()),
+            **end_columns(reason=reason, detail=self._text(detail), now=now),
             "answer": self._text(answer),
             "error": self._clean(error),
             "findings": self._clean(findings),
         }
-        self._store(columns, self._write_end, renewing=False)
+        self._store(columns, lambda: self._write_end(now), renewing=False)
 
     def give_back(self) -> None:
         """Put the run back into the queue, for any worker to go on with it at once."""
@@ -168,7 +174,7 @@ class RunRecording:
             self._write_contents(recorded.contents)
         # What a lost connection left unclear is written again; nobody else writes, so equal keys are equal rows.
         models.RunStep.objects.bulk_create(
-            [step_row(run_id, item.step, self._clean(item.step.data)) for item in steps], ignore_conflicts=True
+            [step_row(run_id, item.step, self._step_data(item.step)) for item in steps], ignore_conflicts=True
         )
         models.WireExchangeRecord.objects.bulk_create(
             [
@@ -183,16 +189,30 @@ class RunRecording:
                 self._meter.record(item.call, item.response, item.cost)
         if any(item.step.kind is StepKind.RESPONSE for item in steps):
             self._delete_partial()
-        if partial is not None:
+        if partial is not None and self._level is not PrivacyLevel.METADATA:
             self._write_partial(partial)
         if searchable:
-            tools = tool_rows(run_id, map(self._text, self._searchable.tools))
+            tools = tool_rows(run_id, map(self._readable, self._tool_names()))
             models.RunTool.objects.bulk_create(tools, ignore_conflicts=True)
             index_run(run_id)
 
-    def _write_end(self) -> None:
+    def _write_end(self, now: datetime) -> None:
         self._delete_partial()
+        apply_privacy_at_end(run_id=self._claim.run_id, now=now)
         index_run(self._claim.run_id)
+
+    def _step_data(self, step: RunStep) -> JSON:
+        """What is stored of a step for people to read. What the run goes on from are the contents."""
+        match self._level:
+            case PrivacyLevel.METADATA:
+                return self._clean(step_without_contents(step.kind, step.data, known_tools(self._run)))
+            case PrivacyLevel.REDACTED:
+                return self._clean(redacted_step(step.kind, step.data, self._redactor))
+        return self._clean(step.data)
+
+    def _tool_names(self) -> set[str]:
+        names = self._searchable.tools
+        return names & known_tools(self._run) if self._level is PrivacyLevel.METADATA else names
 
     def _write_contents(self, contents: Mapping[str, JSON]) -> None:
         models.RunContent.objects.bulk_create(
@@ -205,9 +225,9 @@ class RunRecording:
             run_id=self._claim.run_id,
             defaults={
                 "round": partial.round,
-                "text": self._text(partial.text),
-                "thinking": self._text(partial.thinking),
-                "tool_call": self._text(partial.tool_call),
+                "text": self._readable(partial.text),
+                "thinking": self._readable(partial.thinking),
+                "tool_call": self._readable(partial.tool_call),
             },
         )
 
@@ -220,6 +240,10 @@ class RunRecording:
 
     def _text(self, text: str) -> str:
         return str(storable(self._redactor.known(text)))
+
+    def _readable(self, text: str) -> str:
+        """A text that is stored for people to read only."""
+        return self._text(text) if self._level is PrivacyLevel.FULL else str(storable(self._redactor.patterns(text)))
 
     def _masked(self, exchange: WireExchange) -> WireExchange:
         """Bodies keep their bytes but for known secrets; what stands around them is also searched for patterns."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from django.db.models import JSONField, Value
+
 from llmcore.messages import JSON, canonical_json
 from llmcore.trace import RunStep, StepKind, WireExchange
 from playground import models
@@ -35,6 +37,11 @@ def step_value(row: models.RunStep) -> RunStep:
 def content_row(run_id: int, digest: str, value: JSON) -> models.RunContent:
     size = len(canonical_json(value).encode("utf-8", "surrogatepass"))
     return models.RunContent(run_id=run_id, digest=digest, size=size, value=value)
+
+
+def deleted_content_row(run_id: int, digest: str, size: int) -> models.RunContent:
+    """What is left of a content that was deleted."""
+    return models.RunContent(run_id=run_id, digest=digest, size=size, value=Value(None, JSONField()))
 
 
 def exchange_row(run_id: int, sequence: int, exchange: WireExchange) -> models.WireExchangeRecord:

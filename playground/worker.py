@@ -16,6 +16,7 @@ from django.db import close_old_connections
 from django.utils import timezone
 
 from llmcore.conf import settings
+from playground.services.purge import purge
 from playground.services.sweep import sweep
 
 logger = logging.getLogger(__name__)
@@ -25,6 +26,8 @@ stopping = threading.Event()
 # A worker whose last sweep is longer ago isn't well: it has lost the database.
 WELL_S = 60.0
 last_swept = 0.0
+# Days are counted in what is purged: looking once an hour is often enough.
+PURGE_S = 3600.0
 
 
 def worker_name() -> str:
@@ -40,8 +43,9 @@ def stop_driving(**_: Any) -> None:
 
 
 def keep_sweeping() -> None:
-    """Sweep until the worker stops: often enough that a lost run is noticed soon after its lease."""
+    """Sweep until the worker stops: often enough that a lost run is noticed soon after its lease. Each hour, purge."""
     global last_swept
+    next_purge = time.monotonic()
     interval_s = min(max(settings.LLM_LEASE_S / 4, 0.25), 5.0)
     while not stopping.wait(interval_s):
         close_old_connections()
@@ -50,6 +54,17 @@ def keep_sweeping() -> None:
             last_swept = time.monotonic()
         except Exception:
             logger.exception("sweeping failed, it is tried again in %g s", interval_s)
+        if time.monotonic() >= next_purge:
+            next_purge = time.monotonic() + (0.0 if purge_some() else PURGE_S)
+
+
+def purge_some() -> bool:
+    """Whether there is more to purge: then after the next sweep, which must not wait for all of it."""
+    try:
+        return purge(now=timezone.now()).more
+    except Exception:
+        logger.exception("purging failed, it is tried again in an hour")
+        return False
 
 
 def show_life(**_: Any) -> None:

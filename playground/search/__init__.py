@@ -37,6 +37,11 @@ def forget_runs(run_ids: Collection[int]) -> None:
     search_index().forget(run_ids)
 
 
+def compact_index() -> None:
+    """To be called once something was deleted for good: an index may keep words that nothing has any more."""
+    search_index().compact()
+
+
 def found_runs(runs: QuerySet[Run], text: str) -> QuerySet[Run]:
     """Those of `runs` that are found by what a person typed; none where there is no word in it."""
     terms = terms_of(text)

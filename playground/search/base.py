@@ -33,6 +33,11 @@ class SearchIndex(ABC):
         with connection.cursor() as cursor:
             cursor.executemany(f"DELETE FROM {TABLE} WHERE {self.key} = %s", [(run_id,) for run_id in run_ids])
 
+    def compact(self) -> None:
+        """Drop the words of what was overwritten or forgotten, where that doesn't happen by itself."""
+        # It does, unless a database says otherwise.
+        return None
+
     def prune(self) -> None:
         """Forget the runs that don't exist."""
         with connection.cursor() as cursor:

@@ -10,6 +10,7 @@ from django.db.models.functions import Left
 
 from llmcore.trace import StepKind
 from playground.models import Run, RunStep, RunTag, RunTool
+from playground.privacy import PrivacyLevel
 from playground.search.base import Document
 from playground.search.steps import MAX_ERRORS, error_text
 from playground.search.words import bounded_words_of
@@ -30,7 +31,17 @@ def document_of(run_id: int) -> Document | None:
     run = (
         Run.objects.filter(pk=run_id)
         .annotate(prompt_start=Left("prompt", LONG_BYTES), answer_start=Left("answer", LONG_BYTES))
-        .values("title", "note", "detail", "error", "prompt_start", "answer_start", "request__system_override")
+        .values(
+            "title",
+            "note",
+            "detail",
+            "error",
+            "prompt_start",
+            "answer_start",
+            "privacy_level",
+            "redacted_at",
+            "request__system_override",
+        )
         .first()
     )
     if run is None:
@@ -38,9 +49,15 @@ def document_of(run_id: int) -> Document | None:
     return (
         bounded_words_of("\n".join(_about(run_id, run)), max_bytes=SHORT_BYTES),
         bounded_words_of("\n".join(_happened(run_id, run)), max_bytes=SHORT_BYTES),
-        bounded_words_of(f"{run['prompt_start']}\n{run['request__system_override'] or ''}", max_bytes=LONG_BYTES),
+        bounded_words_of(f"{run['prompt_start']}\n{_override(run)}", max_bytes=LONG_BYTES),
         bounded_words_of(run["answer_start"], max_bytes=LONG_BYTES),
     )
+
+
+def _override(run: dict[str, Any]) -> str:
+    """The override; that of a run below full privacy is kept as it was given until the end, for the run alone."""
+    readable = run["privacy_level"] == PrivacyLevel.FULL or run["redacted_at"]
+    return (run["request__system_override"] or "") if readable else ""
 
 
 def _about(run_id: int, run: Mapping[str, Any]) -> Iterator[str]:

@@ -30,6 +30,11 @@ class SQLiteIndex(SearchIndex):
         expression = " AND ".join(self._term(term) for term in terms)
         return runs.filter(pk__in=RawSQL(f"SELECT rowid FROM {TABLE} WHERE {TABLE} MATCH %s", [expression]))
 
+    def compact(self) -> None:
+        # What is deleted from FTS5 is only marked so, until the parts of the index are merged.
+        with connection.cursor() as cursor:
+            cursor.execute(f"INSERT INTO {TABLE} ({TABLE}) VALUES ('optimize')")
+
     def _term(self, term: Term) -> str:
         # Words are letters and digits only, so nothing can end the quotes.
         phrase = '"' + " ".join(term.words) + '"'

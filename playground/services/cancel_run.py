@@ -13,6 +13,7 @@ from playground.claims import end_columns
 from playground.figures import times_of
 from playground.models import Run
 from playground.search import index_run
+from playground.services.apply_privacy import apply_privacy_at_end
 from playground.wakeups import wake_on_commit
 
 NOT_DRIVEN = (RunStatus.QUEUED, RunStatus.AWAITING_APPROVAL)
@@ -30,6 +31,7 @@ def cancel_run(*, run: Run, by: User | None, now: datetime) -> bool:
             cancel_requested_at=now,
             cancelled_by=by,
         )
+        apply_privacy_at_end(run_id=run.pk, now=now)
         index_run(run.pk)
         wake_on_commit(run.pk)
         return True

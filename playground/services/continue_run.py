@@ -19,7 +19,8 @@ logger = logging.getLogger(__name__)
 
 
 def continue_run(*, run: Run, by: User | None) -> bool:
-    """Whether the run goes on: only an interrupted one can, and asking twice changes nothing."""
+    """Whether the run goes on: only an interrupted one can, as long as it has its contents. Asking twice changes
+    nothing."""
     with transaction.atomic():
         going_on = requeue_interrupted(run)
         if going_on:
@@ -32,7 +33,8 @@ def continue_run(*, run: Run, by: User | None) -> bool:
 @transaction.atomic
 def requeue_interrupted(run: Run) -> bool:
     """Put an interrupted run back into the queue; handing it over is the caller's part."""
-    interrupted = Run.objects.select_for_update().filter(pk=run.pk, status=RunStatus.INTERRUPTED)
+    whole = Run.objects.filter(contents_deleted_at=None, redacted_at=None)
+    interrupted = whole.select_for_update().filter(pk=run.pk, status=RunStatus.INTERRUPTED)
     ended_at = interrupted.values_list("ended_at", flat=True).first()
     if ended_at is None:
         return False

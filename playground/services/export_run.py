@@ -14,8 +14,9 @@ from llmcore.messages import JSON
 from llmcore.models import Configuration
 from llmcore.redaction import Redactor
 from llmcore.trace import RunStep
+from playground.deletions import deletions
 from playground.models import Run, RunTag, WireExchangeRecord
-from playground.rows import content_row, load_contents, load_steps, step_row, tool_rows
+from playground.rows import content_row, deleted_content_row, load_contents, load_steps, step_row, tool_rows
 from playground.search import index_run
 from playground.search.steps import SearchableSteps
 
@@ -30,9 +31,10 @@ def export_run(*, run: Run, raw: bool = False) -> dict[str, JSON]:
     """Everything that is known about `run`; with `raw` the captured requests and responses too.
 
     Whatever looks like a secret is masked: `redacted` names the contents that this changed, which their digests don't
-    fit any more.
+    fit any more. `deleted` says what is not there and why; of deleted contents `sizes` has the bytes.
     """
-    contents = load_contents(run.pk)
+    gone = run.contents_deleted_at is not None
+    contents = {} if gone else load_contents(run.pk)
     redactor = Redactor(store.secret_values())
     masked = {digest: redactor.deep(value, patterns=True) for digest, value in contents.items()}
     data = {
@@ -45,6 +47,8 @@ def export_run(*, run: Run, raw: bool = False) -> dict[str, JSON]:
         "format": FORMAT,
         **redactor.deep(data, patterns=True),
         "contents": masked,
+        "sizes": dict(run.contents.values_list("digest", "size")) if gone else {},
+        "deleted": deletions(run),
         "redacted": sorted(digest for digest, value in contents.items() if masked[digest] != value),
     }
     if raw:
@@ -63,7 +67,8 @@ def import_run(*, data: Mapping[str, JSON], by: User | None) -> Run:
     run = Run(
         user=by,
         configuration=Configuration.objects.filter(slug=data["configuration"]).first(),
-        **{field.name: from_json(field, data["run"][field.name]) for field in RUN_FIELDS},
+        # What a run has now and had not then is as it is by default.
+        **{field.name: from_json(field, data["run"][field.name]) for field in RUN_FIELDS if field.name in data["run"]},
     )
     run.save()
     # The time of creation is set when a row is saved first.
@@ -73,6 +78,7 @@ def import_run(*, data: Mapping[str, JSON], by: User | None) -> Run:
     run.tools.bulk_create(tool_rows(run.pk, SearchableSteps(steps).tools))
     run.tags.bulk_create(RunTag(run=run, name=name) for name in data["tags"])
     run.contents.bulk_create(content_row(run.pk, digest, value) for digest, value in data["contents"].items())
+    run.contents.bulk_create(deleted_content_row(run.pk, *item) for item in data.get("sizes", {}).items())
     run.exchanges.bulk_create(
         WireExchangeRecord(run=run, **{field.name: from_json(field, row[field.name]) for field in EXCHANGE_FIELDS})
         for row in data.get("exchanges", ())

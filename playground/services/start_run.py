@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self, get_args
 
 from django.contrib.auth.models import User
@@ -14,8 +14,10 @@ from django.utils.text import Truncator
 from llmcore import store
 from llmcore.conf import settings
 from llmcore.configuration import ThinkingEffort
+from llmcore.errors import ConfigurationError
 from llmcore.redaction import Redactor, storable
 from playground.models import Run
+from playground.privacy import PrivacyLevel, raw_capture_refused, site_level
 from playground.queue import hand_over_on_commit, patience
 from playground.search import index_run
 
@@ -83,18 +85,22 @@ def start_run(*, request: RunRequest, by: User, parent: Run | None = None) -> Ru
 def write_run(*, request: RunRequest, by: User | None, parent: Run | None = None) -> Run:
     """The row of a run that waits for its driver; handing it over is the caller's part."""
     configuration = store.load_configuration(request.configuration, read_keys=False)
-    request = cleaned(request)
+    if request.capture_raw and (refusal := raw_capture_refused()):
+        raise ConfigurationError(f"{refusal} Start the run without raw capture.")
+    request, level = cleaned(request), site_level()
+    shown = readable(request, level, name=configuration.name)
     now = timezone.now()
     run = Run.objects.create(
         user=by,
         configuration_id=configuration.id,
         configuration_name=configuration.name,
         model_name=configuration.model.label,
-        title=title_of(request),
-        prompt=request.prompt,
+        title=title_of(shown),
+        prompt=shown.prompt,
         request=request.to_json(),
         dry_run=request.dry_run,
         capture_raw=request.capture_raw,
+        privacy_level=level,
         parent=parent,
         max_rounds=rounds_allowed(request.max_rounds or configuration.limits.max_rounds),
         queued_at=now,
@@ -108,6 +114,20 @@ def cleaned(request: RunRequest) -> RunRequest:
     """The request without this site's secrets, which nobody means to send to a model, and as a database takes it."""
     data = Redactor(store.secret_values()).deep(request.to_json())
     return RunRequest.from_json(storable(data))
+
+
+def readable(request: RunRequest, level: PrivacyLevel, *, name: str) -> RunRequest:
+    """What of the request is stored for people to read; `Run.request` keeps all that the run needs until its end.
+
+    `name` is that of the configuration: a title where the prompt can't give one.
+    """
+    match level:
+        case PrivacyLevel.METADATA:
+            return replace(request, prompt="", title=request.title or name)
+        case PrivacyLevel.REDACTED:
+            redactor = Redactor(store.secret_values())
+            return replace(request, prompt=redactor.patterns(request.prompt), title=redactor.patterns(request.title))
+    return request
 
 
 def title_of(request: RunRequest) -> str:

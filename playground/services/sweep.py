@@ -19,6 +19,7 @@ from playground.queue import hand_over, patience
 from playground.rows import load_contents, load_steps
 from playground.run_findings import findings_of
 from playground.search import index_run
+from playground.services.apply_privacy import apply_privacy_at_end
 from playground.services.cancel_run import cancelled_by
 from playground.wakeups import wake_on_commit
 
@@ -61,6 +62,7 @@ def interrupt(run_id: int, attempt: int, *, now: datetime) -> bool:
         findings=findings_of(run, steps, load_contents(run_id), reason=reason),
     )
     RunPartial.objects.filter(run_id=run_id).delete()
+    apply_privacy_at_end(run_id=run_id, now=now)
     index_run(run_id)
     wake_on_commit(run_id)
     logger.warning("run %s was interrupted: its worker %s was not heard of any more", run_id, run.worker)

@@ -1,0 +1,52 @@
+"""Leaves of a run that has ended what its privacy level allows."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+
+from django.db import DatabaseError, InterfaceError, transaction
+from django.db.models import QuerySet
+
+from llmcore import store
+from llmcore.redaction import Redactor
+from llmcore.runs.outcome import RunStatus
+from playground.erasure import delete_contents, redact_contents
+from playground.models import Run
+from playground.privacy import PrivacyLevel
+
+logger = logging.getLogger(__name__)
+
+# An interrupted run keeps what it needs to go on with for so long, whatever its level.
+CONTINUABLE = timedelta(days=1)
+
+
+def runs_to_level(*, now: datetime) -> QuerySet[Run]:
+    """The runs that have ended and still hold more than their level allows."""
+    below = Run.objects.exclude(privacy_level=PrivacyLevel.FULL)
+    held = below.filter(ended_at__isnull=False, contents_deleted_at=None, redacted_at=None)
+    return held.exclude(status=RunStatus.INTERRUPTED, ended_at__gt=now - CONTINUABLE)
+
+
+@transaction.atomic
+def apply_privacy(*, run_id: int, now: datetime) -> bool:
+    """Whether there was something to delete or to mask; another worker may have been first."""
+    run = runs_to_level(now=now).select_for_update().filter(pk=run_id).first()
+    if run is None:
+        return False
+    if run.privacy_level == PrivacyLevel.METADATA:
+        delete_contents(run, kept_days=None, now=now)
+    else:
+        redact_contents(run, redactor=Redactor(store.secret_values()), now=now)
+    return True
+
+
+def apply_privacy_at_end(*, run_id: int, now: datetime) -> None:
+    """The same within the transaction that ends the run. What goes wrong must not keep it from ending: the periodic
+    job tries again."""
+    try:
+        apply_privacy(run_id=run_id, now=now)
+    except (DatabaseError, InterfaceError):
+        raise
+    except Exception:
+        logger.exception("run %s holds more than its privacy level allows; it is tried again", run_id)

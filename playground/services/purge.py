@@ -1,0 +1,111 @@
+"""Deletes what has expired: raw captures first, then contents, at last whole runs.
+
+Any number of workers may do so at the same time: each run is looked at again once its row is locked. A run that is
+going on, or goes on again, is never touched.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from django.db import DatabaseError, InterfaceError, transaction
+from django.db.models import Exists, OuterRef, QuerySet
+
+from playground.erasure import delete_contents, delete_raw
+from playground.models import Run, WireExchangeRecord
+from playground.retention import Retention, ended_before
+from playground.search import compact_index, forget_runs
+from playground.services.apply_privacy import apply_privacy, runs_to_level
+
+logger = logging.getLogger(__name__)
+
+Kind = Literal["runs", "contents", "raw", "levels"]
+# So many runs in one go, so that whoever calls can do other things between.
+AT_ONCE = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Purged:
+    """How many runs lost what: `runs` are gone, `levels` were brought down to their privacy level late. `more` tells
+    that some are left."""
+
+    runs: int = 0
+    contents: int = 0
+    raw: int = 0
+    levels: int = 0
+    more: bool = False
+
+    @property
+    def any(self) -> bool:
+        return bool(self.runs or self.contents or self.raw or self.levels)
+
+
+def expired(*, retention: Retention, now: datetime) -> dict[Kind, QuerySet[Run]]:
+    """The runs of which something has expired, in the order in which it is to be deleted."""
+    contents = _older(retention.contents, now).filter(contents_deleted_at=None)
+    captured = Exists(WireExchangeRecord.objects.filter(run=OuterRef("pk")))
+    raw = _older(retention.raw, now).filter(captured, capture_raw=True, raw_deleted_at=None)
+    if retention.metadata_days is not None:
+        # The older ones go whole.
+        younger = {"ended_at__gte": ended_before(now, retention.metadata_days)}
+        contents, raw = contents.filter(**younger), raw.filter(**younger)
+    return {
+        "runs": _older(retention.metadata_days, now),
+        "contents": contents,
+        "raw": raw,
+        "levels": runs_to_level(now=now),
+    }
+
+
+def _older(days: int | None, now: datetime) -> QuerySet[Run]:
+    if days is None:
+        return Run.objects.none()
+    return Run.objects.filter(ended_at__lt=ended_before(now, days))
+
+
+def purge(*, now: datetime, retention: Retention | None = None, at_once: int = AT_ONCE) -> Purged:
+    """Delete what has expired by `retention`, else by the site's settings, of at most `at_once` runs for each kind."""
+    retention = retention or Retention.of_site()
+    delete: dict[Kind, Callable[[Run], object]] = {
+        "runs": remove_run,
+        "contents": lambda run: delete_contents(run, kept_days=retention.contents, now=now),
+        "raw": lambda run: delete_raw(run, kept_days=retention.raw, now=now),
+        "levels": lambda run: apply_privacy(run_id=run.pk, now=now),
+    }
+    counts: dict[str, int] = {}
+    more = False
+    for kind, due in expired(retention=retention, now=now).items():
+        ids = list(due.order_by("pk").values_list("pk", flat=True)[: at_once + 1])
+        more = more or len(ids) > at_once
+        counts[kind] = sum(purge_one(due, run_id, delete[kind]) for run_id in ids[:at_once])
+    purged = Purged(**counts, more=more)
+    if purged.any:
+        compact_index()
+        logger.info("purged: %s", purged)
+    return purged
+
+
+def purge_one(due: QuerySet[Run], run_id: int, delete: Callable[[Run], object]) -> bool:
+    """Whether the run was still due; a fault in one must not keep the others."""
+    try:
+        with transaction.atomic():
+            run = due.select_for_update(skip_locked=True, of=("self",)).filter(pk=run_id).first()
+            if run is None:
+                return False
+            delete(run)
+            return True
+    except (DatabaseError, InterfaceError):
+        raise
+    except Exception:
+        logger.exception("run %s could not be purged, it is tried again", run_id)
+        return False
+
+
+def remove_run(run: Run) -> None:
+    """Delete all of a run but its usage records."""
+    forget_runs([run.pk])
+    run.delete()
