@@ -31,6 +31,17 @@ def may_continue(user: User, run: Run) -> bool:
     return run.user_id == user.pk and user.has_perm("playground.add_run")
 
 
+def may_delete(user: User, run: Run) -> bool:
+    """Own runs, and others' with `delete_run`."""
+    own = user.pk is not None and run.user_id == user.pk
+    return own or user.has_perm("playground.delete_run")
+
+
+def may_annotate(user: User, run: Run) -> bool:
+    """Title, tags and note: of own runs, and of others' with `annotate_all_runs`."""
+    return run.user_id == user.pk or user.has_perm("playground.annotate_all_runs")
+
+
 def may_see_raw(user: User, run: Run) -> bool:
     """Raw requests and responses need `view_raw`, on top of the right to see the run."""
     return user.has_perm("playground.view_raw") and visible_runs(user).filter(pk=run.pk).exists()

@@ -18,4 +18,5 @@ urlpatterns = [
     path("runs/<int:pk>/cancel/", run.run_cancel, name="run_cancel"),
     path("runs/<int:pk>/continue/", run.run_continue, name="run_continue"),
     path("runs/<int:pk>/export/", run.run_export, name="run_export"),
+    path("runs/<int:pk>/delete/", run.run_delete, name="run_delete"),
 ]

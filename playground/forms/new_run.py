@@ -11,6 +11,9 @@ from django.utils.translation import gettext_lazy as _
 from llmcore.conf import settings
 from llmcore.configuration import ThinkingEffort
 from playground.forms.new_run_options import Option, ParameterInput, ToolOption, ToolOptionGroup
+from playground.numbers import plural
+from playground.privacy import raw_capture_refused
+from playground.retention import Retention
 from playground.services.run_choices import RunChoices, TextChoice
 from playground.services.start_run import OverrideMode, RunRequest
 
@@ -96,6 +99,12 @@ class NewRunForm(forms.Form):
             raise forms.ValidationError(message, params={"bound": f"{bound:,}"}, code="over_bound")
         return value
 
+    def clean_capture_raw(self) -> bool:
+        wanted = bool(self.cleaned_data["capture_raw"])
+        if wanted and (refusal := raw_capture_refused()):
+            raise forms.ValidationError(refusal, code="refused")
+        return wanted
+
     def clean_temperature(self) -> float | None:
         return cast("float | None", self._if_supported("temperature", "supports_temperature"))
 
@@ -128,6 +137,17 @@ class NewRunForm(forms.Form):
             temperature=data["temperature"],
             thinking=data["thinking"],
         )
+
+    @property
+    def raw_refused(self) -> str:
+        return raw_capture_refused()
+
+    @property
+    def raw_kept(self) -> str:
+        """What becomes of a raw capture."""
+        days = Retention.of_site().raw
+        kept = _("kept as long as the run") if days is None else _("kept %(days)s") % {"days": plural(days, "day")}
+        return f"{kept}, {_('secrets masked')}"
 
     @property
     def override_options(self) -> list[tuple[str, StrPromise, bool]]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from llmcore.conf import settings
+from llmcore.redaction import MASK
+from playground.privacy import raw_capture_refused
 from playground.services.run_choices import RunChoices
 from playground.services.start_run import RunRequest
 
@@ -40,10 +42,21 @@ def values_of(request: RunRequest | None, choices: RunChoices) -> dict[str, Any]
     }
 
 
-def refill(request: RunRequest, choices: RunChoices) -> Refill:
-    """Fill the form from an earlier request with all of it that can still be chosen."""
+def refill(request: RunRequest, choices: RunChoices, *, contents_deleted: bool = False) -> Refill:
+    """Fill the form from an earlier request with all of it that can still be chosen. Of a run whose contents were
+    deleted the texts are missing."""
     values = values_of(request, choices)
     missing: list[str] = []
+    if contents_deleted:
+        missing.append("user prompt (no longer stored)")
+        if request.system_override is not None:
+            missing.append("system prompt override (no longer stored)")
+            values["override"] = "none"
+    elif MASK in f"{request.prompt}{request.system_override or ''}":
+        missing.append(f"secrets in its texts (masked, {MASK})")
+    if values["capture_raw"] and (refusal := raw_capture_refused()):
+        missing.append(f"raw capture ({refusal.rstrip('.')})")
+        values["capture_raw"] = False
 
     def keep(name: str, kind: str, known: dict[str, str]) -> None:
         """`known` maps each name to the reason why it can't be chosen, empty where it can."""

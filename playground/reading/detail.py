@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llmcore.trace import StepKind
+from playground.deletions import contents_deletion, raw_deletion
 from playground.numbers import data_size, duration, money, percent, tokens
 from playground.reading.boxes import json_box
 from playground.reading.panels import failure, messages, raw, request, response, start, thinking, tool_run, tools
@@ -30,6 +31,22 @@ class Detail:
     @property
     def line(self) -> Line:
         return self.record.line
+
+    @property
+    def gone(self) -> str:
+        """What became of the contents that the tabs would show; empty where they are there."""
+        return contents_deletion(self.record.run)
+
+    @property
+    def raw_gone(self) -> str:
+        """What became of the captured exchange."""
+        return raw_deletion(self.record.run)
+
+    @property
+    def tab_is_gone(self) -> bool:
+        """Whether the open tab lacks what it is for. The captured exchange says so itself."""
+        raw = self.tab.slug == "raw" and self.line.css == "call"
+        return bool(self.gone) and self.tab.slug not in ("tokens", "request") and not raw
 
     @property
     def template(self) -> str:

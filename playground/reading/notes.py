@@ -116,6 +116,8 @@ def _next(run: Run, reason: EndReason) -> str:
     if reason == EndReason.PROVIDER_FAILED:
         advice = {kind.value: text for kind, text in ADVICE.items()}
         return advice.get((run.error or {}).get("kind", ""), "The failed step shows what came back.")
+    if reason == EndReason.INTERRUPTED and not run.continuable:
+        return "It can't go on any more: what it needs for that is no longer stored as it was."
     return NEXT[reason]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from django.urls import reverse
 
-from llmcore.runs.outcome import RunStatus
 from playground import access
+from playground.deletions import contents_deletion, redaction
 from playground.models import Run, RunStep
 from playground.numbers import plural
 from playground.reading.boxes import byte_size
@@ -70,7 +70,10 @@ def read_head(run: Run, *, user: Any) -> dict[str, Any]:
         "live": live,
         "may_start": user.has_perm("playground.add_run"),
         "may_cancel": live and access.may_cancel(user, run),
-        "may_continue": run.status == RunStatus.INTERRUPTED and access.may_continue(user, run),
+        "may_continue": run.continuable and access.may_continue(user, run),
+        "may_delete": not live and access.may_delete(user, run),
+        "contents_gone": contents_deletion(run),
+        "redacted": redaction(run),
         "configuration_url": configuration_url(run, user),
     }
 

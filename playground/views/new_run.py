@@ -38,9 +38,9 @@ def new_run(request: StaffRequest) -> HttpResponse:
         values: Any = request.POST
         missing: tuple[str, ...] = ()
     else:
-        earlier = RunRequest.from_json(repeated.request) if repeated else None
-        choices = load_run_choices(user=request.user, configuration=earlier.configuration if earlier else "")
-        values, missing = filled_form(earlier, choices)
+        configuration = repeated.request["configuration"] if repeated else ""
+        choices = load_run_choices(user=request.user, configuration=configuration)
+        values, missing = filled_form(repeated, choices)
         form = NewRunForm(initial=values, choices=choices)
     context = {
         "title": "New run",
@@ -81,11 +81,12 @@ def run_to_repeat(request: StaffRequest) -> Run | None:
     return run
 
 
-def filled_form(earlier: RunRequest | None, choices: RunChoices) -> tuple[dict[str, Any], tuple[str, ...]]:
+def filled_form(repeated: Run | None, choices: RunChoices) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The first values of the form, and what of the earlier request can't be among them."""
-    if earlier is None:
+    if repeated is None:
         return values_of(None, choices), ()
-    filled = refill(earlier, choices)
+    earlier = RunRequest.from_json(repeated.request)
+    filled = refill(earlier, choices, contents_deleted=repeated.contents_deleted_at is not None)
     return filled.values, filled.missing
 
 

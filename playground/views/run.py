@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils import timezone
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 
 from playground import access
 from playground.models import Run
 from playground.reading.page import read_head, read_page
-from playground.services import cancel_run, continue_run, export_run
+from playground.reading.steps import is_live
+from playground.services import cancel_run, continue_run, delete_run, export_run
 from playground.views import StaffRequest, admin_page
 
 SEE = ("playground.view_run", "playground.view_all_runs")
@@ -43,6 +45,19 @@ def run_continue(request: StaffRequest, run: Run) -> HttpResponse:
         raise PermissionDenied
     continue_run.continue_run(run=run, by=request.user)
     return redirect("playground:run", pk=run.pk)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@admin_page(*SEE)
+def run_delete(request: StaffRequest, run: Run) -> HttpResponse:
+    """Asks once more, then deletes."""
+    if not access.may_delete(request.user, run):
+        raise PermissionDenied
+    if request.method == "POST" and delete_run.delete_run(run=run, by=request.user):
+        messages.success(request, f"Run {run.pk}, “{run.title}”, was deleted.")
+        return redirect("playground:runs")
+    context = {"title": f"Delete run {run.pk}", "run": run, "live": is_live(run), "children": run.children.count()}
+    return TemplateResponse(request, "playground/run/run_delete.html", context, status=409 if context["live"] else 200)
 
 
 @admin_page(*SEE)

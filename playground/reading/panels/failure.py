@@ -17,8 +17,9 @@ def read(record: StepRecord, query: Query) -> Panel:
     error = data.get("error") or data
     kind = str(error.get("kind") or "")
     boxes = [json_box("data", "As recorded", dict(data))]
-    if digest := data.get("traceback"):
-        boxes.insert(0, text_box("traceback", "Traceback", str(record.content(digest) or "")))
+    digest = data.get("traceback")
+    if digest and (traceback := record.content(digest)) is not None:
+        boxes.insert(0, text_box("traceback", "Traceback", str(traceback)))
     context = {
         "kind": kind.replace("_", " "),
         "status": error.get("status"),

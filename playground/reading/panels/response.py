@@ -38,6 +38,7 @@ def read(record: StepRecord, query: Query) -> Panel:
         "partial": record.partial,
         "unfinished": end is None and not record.line.running,
         "other_parts": _other_parts(message),
+        "called": [] if message else [str(asked.get("name") or "") for asked in data.get("calls") or ()],
     }
     return Panel(template="response", context=context, boxes=boxes_of([box, *raw]))
 

@@ -15,7 +15,8 @@ def tabs(record: StepRecord) -> list[Tab]:
 def read(record: StepRecord, query: Query) -> Panel:
     run, plan = record.run, record.plan
     request = {name: value for name, value in run.request.items() if name != "prompt" and value is not None}
-    boxes = [text_box("prompt", "User prompt", run.prompt), json_box("request", "Asked for", request)]
+    boxes = [] if run.contents_deleted_at else [text_box("prompt", "User prompt", str(run.request.get("prompt") or ""))]
+    boxes.append(json_box("request", "Asked for", request))
     if plan.configuration:
         boxes.append(json_box("configuration", "Configuration, as it was", dict(plan.configuration)))
     if plan.parameters:
@@ -28,5 +29,6 @@ def read(record: StepRecord, query: Query) -> Panel:
         "worker": run.worker,
         "attempt": run.attempt,
         "fingerprint": plan.fingerprint,
+        "level": run.privacy_level,
     }
     return Panel(template="start", context=context, boxes=tuple(boxes))

@@ -39,9 +39,9 @@ def tabs(record: StepRecord) -> list[Tab]:
 
 def read_result(record: StepRecord, query: Query) -> Panel:
     data: dict[str, Any] = dict(record.end.data) if record.end else {}
-    text = record.message.text if record.message else ""
-    box = any_box("result", "Result, as the model got it", text) if record.end and not data.get("is_error") else None
-    error = text_box("error", "Error, as the model got it", text) if data.get("is_error") else None
+    text, failed = record.message.text if record.message else None, bool(data.get("is_error"))
+    box = any_box("result", "Result, as the model got it", text) if text is not None and not failed else None
+    error = text_box("error", "Error, as the model got it", text) if text is not None and failed else None
     full = _full(record, data)
     artifacts = record.content(data["artifacts"]) if data.get("artifacts") else None
     artifact_boxes = [
@@ -51,6 +51,7 @@ def read_result(record: StepRecord, query: Query) -> Panel:
     context = {
         "data": data,
         "box": box,
+        "failed": failed,
         "error": error,
         "explanation": ERROR_KINDS.get(data.get("error_kind") or "", ""),
         "arguments": arguments_box(record),
@@ -83,7 +84,7 @@ def read_raw(record: StepRecord, query: Query) -> Panel:
 def read_traceback(record: StepRecord, query: Query) -> Panel:
     digest = record.end.data.get("traceback") if record.end else None
     text = record.content(digest) if digest else None
-    boxes = [text_box("traceback", "Traceback", str(text or ""), note="not sent to the model")]
+    boxes = [] if text is None else [text_box("traceback", "Traceback", str(text), note="not sent to the model")]
     return Panel(template="boxes", context={"boxes": boxes}, boxes=tuple(boxes))
 
 

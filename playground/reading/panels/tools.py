@@ -65,5 +65,6 @@ def read(record: StepRecord, query: Query) -> Panel:
         "warnings": record.plan.warnings,
         "last": record.first.data.get("last"),
         "gone": bool(digest and not specs),
+        "tool_names": record.first.data.get("tool_names") or (),
     }
     return Panel(template="tools", context=context, boxes=tuple(tool.box for tool in tools))
