@@ -2,12 +2,14 @@
 
 from django.urls import path
 
-from playground.views import live, new_run, run, run_step, runs
+from playground.views import annotate, live, new_run, run, run_step, runs, runs_export
 
 app_name = "playground"
 urlpatterns = [
     path("", runs.runs, name="runs"),
     path("live/", runs.runs_live, name="runs_live"),
+    path("export/", runs_export.runs_export, name="runs_export"),
+    path("tag/", annotate.runs_tag, name="runs_tag"),
     path("new/", new_run.new_run, name="new_run"),
     path("new/choices/", new_run.new_run_choices, name="new_run_choices"),
     path("new/preview/", new_run.preview, name="preview"),
@@ -15,6 +17,8 @@ urlpatterns = [
     path("runs/<int:pk>/steps/<int:sequence>/", run_step.run_step, name="run_step"),
     path("runs/<int:pk>/events/", live.run_events, name="run_events"),
     path("runs/<int:pk>/updates/", live.run_updates, name="run_updates"),
+    path("runs/<int:pk>/about/", annotate.run_about, name="run_about"),
+    path("runs/<int:pk>/note/", annotate.run_own_note, name="run_own_note"),
     path("runs/<int:pk>/cancel/", run.run_cancel, name="run_cancel"),
     path("runs/<int:pk>/continue/", run.run_continue, name="run_continue"),
     path("runs/<int:pk>/export/", run.run_export, name="run_export"),

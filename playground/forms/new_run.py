@@ -15,7 +15,7 @@ from playground.numbers import plural
 from playground.privacy import raw_capture_refused
 from playground.retention import Retention
 from playground.services.run_choices import RunChoices, TextChoice
-from playground.services.start_run import OverrideMode, RunRequest
+from playground.services.start_run import MAX_TITLE_CHARS, OverrideMode, RunRequest
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrPromise
@@ -58,6 +58,7 @@ class NewRunForm(forms.Form):
 
     configuration = forms.ChoiceField(label=_("Configuration"))
     prompt = TextField(label=_("User prompt"), error_messages={"required": _("Enter a user prompt.")})
+    title = forms.CharField(label=_("Title"), max_length=MAX_TITLE_CHARS, required=False)
     override = forms.ChoiceField(
         label=_("System prompt override"),
         choices=OVERRIDES,
@@ -125,6 +126,7 @@ class NewRunForm(forms.Form):
         return RunRequest(
             configuration=data["configuration"],
             prompt=data["prompt"],
+            title=data["title"],
             skills=tuple(data["skills"]),
             snippets=tuple(data["snippets"]),
             system_override=data["system_override"] if given else None,

@@ -28,6 +28,7 @@ def values_of(request: RunRequest | None, choices: RunChoices) -> dict[str, Any]
     return {
         "configuration": configuration,
         "prompt": request.prompt,
+        "title": request.title,
         "override": "none" if request.system_override is None else request.override_mode,
         "system_override": request.system_override or "",
         "skills": list(request.skills),

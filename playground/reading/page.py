@@ -18,6 +18,7 @@ from playground.reading.notes import end_note
 from playground.reading.plan import read_plan
 from playground.reading.steps import START, Line, StepList, is_live, load_rows, read_steps
 from playground.reading.summary import read_summary
+from playground.services.annotate_run import digest_of_note
 
 SEVERITIES = {"error": ("err", "error"), "warning": ("warn", "warn"), "note": ("info", "info")}
 
@@ -57,6 +58,7 @@ def read_page(run: Run, *, user: Any, now: datetime) -> dict[str, Any]:
         "findings_counted": count_findings(findings),
         "findings_text": "\n".join(as_text(finding) for finding in findings),
         "answer_size": byte_size(run.answer),
+        "note_digest": digest_of_note(run.note),
         "open_step": first_open(steps, live=is_live(run)),
         **read_head(run, user=user),
     }
@@ -68,6 +70,8 @@ def read_head(run: Run, *, user: Any) -> dict[str, Any]:
     return {
         "run": run,
         "live": live,
+        "tags": [tag.name for tag in run.tags.all()],
+        "may_annotate": access.may_annotate(user, run),
         "may_start": user.has_perm("playground.add_run"),
         "may_cancel": live and access.may_cancel(user, run),
         "may_continue": run.continuable and access.may_continue(user, run),

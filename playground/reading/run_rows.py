@@ -15,9 +15,9 @@ from llmcore.runs.outcome import EndReason, RunStatus
 from playground.figures import milliseconds
 from playground.models import Run
 from playground.numbers import SPACE
+from playground.reading.searched import NO_SEARCH, Search, shortened
 
 UNFINISHED = {RunStatus.QUEUED, RunStatus.RUNNING}
-EXCERPT_CHARS = 160
 # So many times the middle value is out of scale.
 GIANT = 5
 
@@ -49,6 +49,15 @@ class RunRow:
     run: Run
     now: datetime
     scale: Scale
+    search: Search = NO_SEARCH
+
+    @property
+    def tags(self) -> list[str]:
+        return [tag.name for tag in self.run.tags.all()]
+
+    @property
+    def note(self) -> str:
+        return shortened(str(getattr(self.run, "note_start", "")))
 
     @property
     def live(self) -> bool:
@@ -56,7 +65,11 @@ class RunRow:
 
     @property
     def excerpt(self) -> str:
-        """What went wrong, where something did; else what of the prompt the title doesn't say, else the answer."""
+        """Where the searched words are. Else what went wrong, where something did; else what of the prompt the title
+        doesn't say, else the answer."""
+        for name in ("prompt_found", "answer_found"):
+            if fragment := self.search.fragment(str(getattr(self.run, name, ""))):
+                return fragment
         if self.run.reason not in ("", EndReason.COMPLETED) and self.run.detail:
             return shortened(self.run.detail)
         prompt = " ".join(str(getattr(self.run, "prompt_start", "")).split())
@@ -121,14 +134,15 @@ class RunRow:
         return filled(pieces, self.scale.ms)
 
 
-def run_rows(runs: Iterable[Run], *, now: datetime, scale: Scale | None = None) -> list[RunRow]:
+def run_rows(runs: Iterable[Run], *, now: datetime, scale: Scale | None = None, search: str = "") -> list[RunRow]:
     """The rows of a table; without a `scale` of an earlier look at it, its bars are scaled to these runs."""
     runs = list(runs)
     scale = scale or Scale(
         tokens=end_of_scale([t for run in runs if (t := tokens_of(run))], least=1_000),
         ms=end_of_scale([ms for run in runs if (ms := wall_ms_of(run, now))], least=1_000),
     )
-    return [RunRow(run=run, now=now, scale=scale) for run in runs]
+    searched = Search.of(search)
+    return [RunRow(run=run, now=now, scale=scale, search=searched) for run in runs]
 
 
 def tokens_of(run: Run) -> int | None:
@@ -177,8 +191,3 @@ def brief(ms: float) -> str:
         return f"{ms / 1000:.1f}{SPACE}s"
     minutes = max(round(ms / 60_000), 1)
     return f"{minutes}{SPACE}min" if minutes < 60 else f"{minutes // 60}{SPACE}h {minutes % 60:02}{SPACE}min"
-
-
-def shortened(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= EXCERPT_CHARS else text[: EXCERPT_CHARS - 1].rstrip() + "…"

@@ -54,7 +54,7 @@ def document_of(run_id: int) -> Document | None:
     )
 
 
-def _override(run: dict[str, Any]) -> str:
+def _override(run: Mapping[str, Any]) -> str:
     """The override; that of a run below full privacy is kept as it was given until the end, for the run alone."""
     readable = run["privacy_level"] == PrivacyLevel.FULL or run["redacted_at"]
     return (run["request__system_override"] or "") if readable else ""

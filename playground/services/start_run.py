@@ -138,6 +138,11 @@ def title_of(request: RunRequest) -> str:
     return Truncator(" ".join(lines[0].split())).chars(TITLE_CHARS)
 
 
+def given_title(*, title: str, request: RunRequest) -> str:
+    """The title of a run as far as a person gave it, at the start or since; empty where it is that of the prompt."""
+    return "" if title == title_of(replace(request, title="")) else title
+
+
 def one_line(title: str) -> str:
     """A title as it is stored."""
     return Truncator(" ".join(title.split())).chars(MAX_TITLE_CHARS)

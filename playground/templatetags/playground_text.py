@@ -18,6 +18,7 @@ register.filter("markdown", markdown.render)
 register.filter("code_spans", markdown.code_spans)
 register.filter("figures", markdown.figures)
 register.filter("one_line", one_line)
+register.filter("marked", lambda text, search: search.marked(str(text)))
 register.filter("error_kind", lambda kind: str(kind).replace("_", " "))
 register.filter("advice", lambda kind: {known.value: text for known, text in ADVICE.items()}.get(kind, ""))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django.http import Http404, HttpResponse
@@ -17,7 +18,7 @@ from playground.models import Run
 from playground.services.list_runs import list_runs
 from playground.services.preview_run import preview_run
 from playground.services.run_choices import RunChoices, load_run_choices
-from playground.services.start_run import RunRequest, start_run
+from playground.services.start_run import RunRequest, given_title, start_run
 from playground.views import StaffRequest, admin_page
 from playground.views.runs import table
 
@@ -86,6 +87,7 @@ def filled_form(repeated: Run | None, choices: RunChoices) -> tuple[dict[str, An
     if repeated is None:
         return values_of(None, choices), ()
     earlier = RunRequest.from_json(repeated.request)
+    earlier = replace(earlier, title=given_title(title=repeated.title, request=earlier))
     filled = refill(earlier, choices, contents_deleted=repeated.contents_deleted_at is not None)
     return filled.values, filled.missing
 

@@ -126,7 +126,7 @@ def test_filters_narrow_the_list_and_stand_in_the_address(client: Client, user: 
     assert chips_in(page) == {"All": 2, "Done": 1, "Failed": 1}
     assert f'href="{URL}?status=completed&configuration={one.slug}"' in page
     assert f'<option value="{one.slug}" selected>' in page
-    assert '<input type="hidden" name="status" value="failed">' in page
+    assert '<input type="hidden" name="status" value="failed" form="runs_filters">' in page
     assert ids_in(page_of(client.get(f"{URL}?status=completed&configuration={one.slug}"))) == [done.pk]
 
 
@@ -198,7 +198,7 @@ def test_pages_keep_the_filters(client: Client, user: User) -> None:
 def test_page_beyond_the_oldest_run_is_the_newest_page(user: User) -> None:
     run = make_run(user)
     assert list_runs(user=user, before=run.pk).runs == (run,)
-    assert list_runs(user=UserFactory(), filters=RunFilters(mine=True), before=1).runs == ()
+    assert list_runs(user=UserFactory(), filters=RunFilters(who="mine"), before=1).runs == ()
 
 
 def test_number_of_queries_does_not_grow_with_the_rows(
