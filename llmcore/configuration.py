@@ -13,7 +13,7 @@ ThinkingEffort = Literal["off", "low", "medium", "high"]
 
 
 class Secret:
-    """A value that never shows itself: not in repr, str, pickles or JSON. `reveal()` is called by the transport only."""
+    """A value that never shows itself: not in repr, str, pickles or JSON. Only the transport calls `reveal()`."""
 
     __slots__ = ("_value",)
 
