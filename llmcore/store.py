@@ -25,7 +25,7 @@ from llmcore.models import (
     UsageRecord,
 )
 from llmcore.providers.base import ModelCall
-from llmcore.redaction.values import storable
+from llmcore.redaction import Redactor, storable
 from llmcore.usage import COUNTS, Prices, Usage
 
 # Stands for a key that isn't needed; it makes a request look as the real one, masked.
@@ -102,12 +102,23 @@ def secret_values() -> list[str]:
 
 
 class DatabaseMeter:
-    """Writes a usage record for each provider call. `record` belongs on a thread that may use the database."""
+    """Writes a usage record for each provider call. `record` belongs on a thread that may use the database.
 
-    def __init__(self, *, run_id: int | None = None, user: Any = None, configuration_id: int | None = None) -> None:
+    `redactor` removes secrets from what the server says of a call.
+    """
+
+    def __init__(
+        self,
+        *,
+        run_id: int | None = None,
+        user: Any = None,
+        configuration_id: int | None = None,
+        redactor: Redactor | None = None,
+    ) -> None:
         self.run_id = run_id
         self.user_id: int | None = getattr(user, "pk", None)
         self.configuration_id = configuration_id
+        self._redactor = redactor or Redactor()
 
     def record(self, call: ModelCall, response: ModelResponse, cost: Decimal | None) -> None:
         UsageRecord.objects.create(
@@ -116,8 +127,8 @@ class DatabaseMeter:
             run_id=self.run_id,
             provider_slug=call.provider.slug,
             model_name=call.model.name,
-            served_model=(response.served_model or "").replace("\0", "")[:200],
-            raw=None if response.usage is None else storable(response.usage.raw),
+            served_model=self._redactor.known(response.served_model or "").replace("\0", "")[:200],
+            raw=None if response.usage is None else storable(self._redactor.deep(response.usage.raw)),
             cost=cost,
             error_kind="" if response.error is None else response.error.kind.value,
             **_counts(response.usage),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.core.management.base import OutputWrapper
@@ -20,13 +20,17 @@ GOOD = (RunStatus.COMPLETED, RunStatus.DRY_RUN)
 
 
 class RunPrinter:
-    """Turns the items of a driven run into lines. What models and tools say is printed without control characters."""
+    """Turns the items of a driven run into lines. What models and tools say is printed without control characters.
 
-    def __init__(self, out: OutputWrapper, style: Style) -> None:
+    `redact` removes secrets from each line.
+    """
+
+    def __init__(self, out: OutputWrapper, style: Style, redact: Callable[[str], str]) -> None:
         self.closed = False
         self._out = out
         self._style = style
         self._answer = ""
+        self._redact = redact
 
     def started(self, run: Run) -> None:
         self._line(self._style.MIGRATE_HEADING(f"Run {run.pk}: {run.configuration_name}, {run.model_name}"))
@@ -94,7 +98,7 @@ class RunPrinter:
         if self.closed:
             return
         try:
-            self._out.write(text)
+            self._out.write(self._redact(text))
             self._out.flush()
         except BrokenPipeError:
             # Whoever read has seen enough (`| head`); the run is not theirs alone.

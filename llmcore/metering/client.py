@@ -24,6 +24,7 @@ from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, Transcript
 from llmcore.providers.call_drafts import with_unique_ids
 from llmcore.providers.registry import adapter_for
 from llmcore.providers.retry_after import retry_after_s, should_retry
+from llmcore.redaction import Redactor
 
 __all__ = ["Completion", "Meter", "ModelClient", "Observer", "open_http"]
 
@@ -253,7 +254,7 @@ class ModelClient:
         if (error := response.error) is not None:
             if attempt.reply is not None:
                 self._heed(attempt, attempt.reply, error)
-            hide_key(error, call.provider.api_key.reveal())
+            hide_secrets(error, call.provider.api_key.reveal())
         calls = response.tool_calls
         if calls and taken_ids:
             unique = with_unique_ids(calls, taken_ids)
@@ -279,11 +280,12 @@ def is_stream(reply: transport.Reply, adapter: Adapter, call: ModelCall) -> bool
     return media_type == adapter.stream_media_type
 
 
-def hide_key(error: ProviderError, key: str) -> None:
-    error.message = transport.hide(error.message, key)
-    for name in ("code", "param", "failed_generation"):
+def hide_secrets(error: ProviderError, key: str) -> None:
+    """Take the key, and what looks like another one, out of the texts of an error: they are shown and logged."""
+    redactor = Redactor([key])
+    for name in ("message", "code", "param", "failed_generation"):
         if (value := getattr(error, name)) is not None:
-            setattr(error, name, transport.hide(value, key))
+            setattr(error, name, redactor.patterns(transport.hide(value, key)))
 
 
 def open_http() -> httpx.AsyncBaseTransport:

@@ -28,12 +28,16 @@ PLACEHOLDERS = frozenset(
     }
 )
 _MIN_BASE64 = 10
+# A shorter piece of a secret may be a word.
+_MIN_PART = 12
+_RANDOM = re.compile(r"[0-9]|[a-z][A-Z]")
 
 Text = TypeVar("Text", str, bytes)
 
 
 def forms_of(secret: str) -> set[str]:
-    """The ways `secret` may be spelled: as it is, URL-encoded, escaped for JSON, Python and HTML, in base64."""
+    """The ways `secret` may be spelled: as it is, URL-encoded, escaped for JSON, Python and HTML, in base64; each as
+    the two halves that it can be known by where a limit has cut it short."""
     if len(secret) < MIN_LENGTH or secret.lower() in PLACEHOLDERS:
         return set()
     encodable = secret.encode("utf-8", "surrogateescape")
@@ -44,7 +48,18 @@ def forms_of(secret: str) -> set[str]:
     forms |= {form.replace("/", "\\/") for form in escaped}
     for encoded in (quote(encodable, safe=""), quote(encodable), quote_plus(encodable)):
         forms |= {encoded, re.sub("%..", lambda match: match[0].lower(), encoded)}
-    return forms | set(_base64_forms(encodable))
+    forms |= set(_base64_forms(encodable))
+    # Paths and addresses, which some settings named like secrets hold, have beginnings that mean nothing by themselves.
+    if secret[0] in "/~." or "://" in secret:
+        return forms
+    return {part for form in forms for part in _halves(form)}
+
+
+def _halves(form: str) -> tuple[str, ...]:
+    """The halves of `form`, which cover it, or `form` itself where one of them would not stand for it alone."""
+    size = max(-(-len(form) // 2), _MIN_PART)
+    halves = form[:size], form[-size:]
+    return halves if size < len(form) and all(_RANDOM.search(half) for half in halves) else (form,)
 
 
 def _base64_forms(secret: bytes) -> Iterator[str]:
@@ -60,14 +75,18 @@ def _base64_forms(secret: bytes) -> Iterator[str]:
 
 def spans_of(forms: Iterable[Text], text: Text) -> list[tuple[int, int]]:
     """Where the forms stand in `text`, overlapping ones merged, in order."""
-    found = sorted(span for form in forms if form in text for span in _occurrences(form, text))
-    merged: list[tuple[int, int]] = []
-    for start, end in found:
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+    return merged(span for form in forms if form in text for span in _occurrences(form, text))
+
+
+def merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans in order, those that touch each other as one."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
-            merged.append((start, end))
-    return merged
+            joined.append((start, end))
+    return joined
 
 
 def _occurrences(form: Text, text: Text) -> Iterator[tuple[int, int]]:

@@ -6,8 +6,9 @@ import traceback
 from collections.abc import Iterable, Sequence
 
 from llmcore.messages import JSON
-from llmcore.redaction.known import forms_of, masked, spans_of
+from llmcore.redaction.known import forms_of, masked, merged, spans_of
 from llmcore.redaction.patterns import MASK, is_secret_name, redact_patterns
+from llmcore.redaction.streams import spelled
 from llmcore.redaction.values import change_texts, storable
 
 _FRAMES_PER_EXCEPTION = 30
@@ -32,15 +33,24 @@ class Redactor:
         return masked(data, spans, MASK.encode()) if spans else data
 
     def known_chunks(self, chunks: Sequence[bytes]) -> list[bytes]:
-        """As `known_bytes` for a body that arrived in pieces: a secret cut by them is found and the cuts stay."""
-        spans = spans_of(self._byte_forms, b"".join(chunks))
+        """As `known_bytes` for a body that arrived in pieces: a secret cut by them, or spelled by several events of a
+        stream, is found and the cuts stay."""
+        body = b"".join(chunks)
+        spans = merged([*spans_of(self._byte_forms, body), *spelled(body, lambda text: spans_of(self._forms, text))])
         if not spans:
             return list(chunks)
         pieces = []
-        begin = 0
+        place = begin = 0
         for chunk in chunks:
             end = begin + len(chunk)
-            within = [(max(s, begin) - begin, min(e, end) - begin) for s, e in spans if s < end and e > begin]
+            within = []
+            while place < len(spans) and spans[place][0] < end:
+                start, stop = spans[place]
+                within.append((max(start, begin) - begin, min(stop, end) - begin))
+                if stop > end:
+                    # It goes on in the next chunk.
+                    break
+                place += 1
             pieces.append(masked(chunk, within, MASK.encode()))
             begin = end
         return pieces

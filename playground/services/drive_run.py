@@ -80,7 +80,10 @@ class Drive:
         self._thread = LoopThread(name=f"run {claim.run_id}")
         self._trace = RunTrace(self._thread)
         meter = store.DatabaseMeter(
-            run_id=claim.run_id, user=self._run.user, configuration_id=self._run.configuration_id
+            run_id=claim.run_id,
+            user=self._run.user,
+            configuration_id=self._run.configuration_id,
+            redactor=self._redactor,
         )
         self._recording = RunRecording(run=self._run, claim=claim, redactor=self._redactor, meter=meter)
         self._stopping = stopping

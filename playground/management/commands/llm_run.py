@@ -15,7 +15,9 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from llmcore.errors import ConfigurationError
+from llmcore.redaction import Redactor
 from llmcore.runs.outcome import EXIT_CODE_OF, EndReason
+from llmcore.store import secret_values
 from playground.printing import RunPrinter
 from playground.services.drive_run import drive_run
 from playground.services.export_run import export_run
@@ -53,7 +55,7 @@ class Command(BaseCommand):
             run = write_run(request=request, by=user)
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
-        printer = None if options["json"] else RunPrinter(self.stdout, self.style)
+        printer = None if options["json"] else RunPrinter(self.stdout, self.style, Redactor(secret_values()).known)
         if printer:
             printer.started(run)
         cancelling = cancel_on_signals()
