@@ -164,11 +164,14 @@ CONTENT_SECURITY_POLICY = {
 
 if env.REDIS_URL:
     CELERY_BROKER_URL = env.REDIS_URL
-    # A Redis that is away, or a network that swallows packets, must not hold up pages and workers for minutes.
     CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = {
+        # A Redis that is away, or a network that swallows packets, must not hold up pages and workers for minutes.
         "socket_connect_timeout": 2,
         "socket_timeout": 10,
         "socket_keepalive": True,
+        # A message is a hint, and the sweep finds what a lost one didn't tell. Kombu's bookkeeping of messages that
+        # are being worked on would give none of them back in time, and ends a worker that loses Redis.
+        "ack_emulation": False,
     }
 else:
     QUEUE_DIR = DATA_DIR / "queue"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from celery.signals import heartbeat_sent, worker_ready, worker_shutting_down
-from django.db import close_old_connections
+from django.db import InterfaceError, OperationalError, close_old_connections
 from django.utils import timezone
 
 from llmcore.conf import settings
@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 # Set once, when this process is told to end: every run that it drives looks at it several times a second.
 stopping = threading.Event()
+told_to_stop = False
 # A worker whose last sweep is longer ago isn't well: it has lost the database.
 WELL_S = 60.0
 last_swept = 0.0
@@ -39,7 +40,11 @@ def start_sweeping(**_: Any) -> None:
 
 
 def stop_driving(**_: Any) -> None:
-    stopping.set()
+    """Runs in a signal handler, where a second signal may come in between: both setting the event would lock up."""
+    global told_to_stop
+    if not told_to_stop:
+        told_to_stop = True
+        stopping.set()
 
 
 def keep_sweeping() -> None:
@@ -52,6 +57,8 @@ def keep_sweeping() -> None:
         try:
             sweep(now=timezone.now())
             last_swept = time.monotonic()
+        except (OperationalError, InterfaceError) as error:
+            logger.warning("the database is away, sweeping is tried again in %g s: %s", interval_s, error)
         except Exception:
             logger.exception("sweeping failed, it is tried again in %g s", interval_s)
         if time.monotonic() >= next_purge:

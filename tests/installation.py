@@ -84,9 +84,13 @@ class Replica:
     def end(self, number: signal.Signals = signal.SIGTERM) -> None:
         if self.process is None:
             return
-        self.process.send_signal(number)
-        stop(self.process, 40)
+        ended = stop(self.process, 40, number)
         self.process = None
+        assert ended, f"{self.service} did not end by itself:\n{self.last_lines()}"
+
+    def last_lines(self, count: int = 20) -> str:
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return "\n".join([f"--- {self.log.name}", *(line[:500] for line in lines[-count:])])
 
     @property
     def pid(self) -> int:
@@ -196,7 +200,8 @@ class Installation:
             time.sleep(0.1)
 
     def log(self, name: str) -> str:
-        return "".join(f"--- {r.log.name}\n{r.log.read_text()}" for r in self.replicas[name] if r.log.exists())
+        """The end of what the service's processes printed."""
+        return "\n".join(replica.last_lines() for replica in self.replicas[name])
 
     def _server(self, name: str) -> Server | None:
         return {"postgres": self.postgres, "redis": self.redis}.get(name)

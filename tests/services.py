@@ -49,13 +49,16 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], timeout_s: float 
     raise TimeoutError(f"{process.args!r} did not answer on port {port} within {timeout_s:.0f} s")
 
 
-def stop(process: subprocess.Popen[bytes], timeout_s: float = 20) -> None:
-    process.terminate()
+def stop(process: subprocess.Popen[bytes], timeout_s: float = 20, number: signal.Signals = signal.SIGTERM) -> bool:
+    """Whether the process ended when it was asked; otherwise it was killed."""
+    process.send_signal(number)
     try:
         process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+        return False
+    return True
 
 
 class Server:
@@ -151,8 +154,8 @@ class PostgreSQL(Server):
     def stop(self) -> None:
         """Without waiting for its clients, which is what its own SIGTERM would do."""
         if self.process is not None:
-            self.process.send_signal(signal.SIGINT)
-            super().stop()
+            stop(self.process, number=signal.SIGINT)
+            self.process = None
 
     def remove(self) -> None:
         self.stop()

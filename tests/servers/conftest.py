@@ -21,8 +21,9 @@ LEASE_S = 3.0
 SENTENCE = "word " * 60
 LOOK_UP = Turn(tool_calls=(call("list_policies"),))
 SCENARIOS = [
-    # 300 characters in three seconds.
+    # 300 characters in three or in nine seconds.
     Scenario(name="slow", turns=(LOOK_UP, Turn(text=SENTENCE, chunk_chars=5, chunk_delay_s=0.05))),
+    Scenario(name="slower", turns=(LOOK_UP, Turn(text=SENTENCE, chunk_chars=5, chunk_delay_s=0.15))),
     Scenario(name="quick", turns=(LOOK_UP, Turn(text="Good day."))),
 ]
 CONFIGURE = """
@@ -30,7 +31,7 @@ from llmcore.models import Configuration, LanguageModel, Provider
 provider = Provider.objects.create(
     slug="scripted", name="Scripted", adapter="openai_compat", base_url={url!r}, allow_private_hosts=True
 )
-for name in ("slow", "quick"):
+for name in ("slow", "slower", "quick"):
     model = LanguageModel.objects.create(provider=provider, name=name)
     Configuration.objects.create(slug=name, name=name, model=model, tool_groups=["policies"])
 """
