@@ -88,11 +88,16 @@ def repeated_calls(view: RunView) -> Iterator[Finding]:
             "repeated_call",
             Severity.WARNING,
             f"The same call of {code(run.name)} was made {times(count)}",
-            f"Its arguments were the same each time: {code(str(run.asked.get('preview') or ''))}. Its result may not "
-            "tell the model what it needs.",
+            f"Its arguments were the same each time{_quoted_arguments(run)}. Its result may not tell the model what it "
+            "needs.",
             f"{count - 1} extra calls",
             tab="arguments",
         )
+
+
+def _quoted_arguments(run: ToolRun) -> str:
+    shown = str(run.asked.get("preview") or "")
+    return f": {code(shown)}" if shown else ""
 
 
 @finder
@@ -119,6 +124,9 @@ def _what_failed(failures: Sequence[ToolRun]) -> str:
         said = "It raised an exception; the traceback shows where."
     else:
         said = quoted(last.said)
+    if not said:
+        # What it said is not kept.
+        return ""
     if len(failures) > 1 and len({run.said for run in failures}) == 1:
         return f"Each time the same: {said}"
     return said if len(failures) == 1 else f"Last: {said}"
