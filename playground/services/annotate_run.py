@@ -14,6 +14,7 @@ from llmcore import store
 from llmcore.redaction import Redactor, storable
 from playground import access
 from playground.models import Run, RunTag
+from playground.privacy import PrivacyLevel
 from playground.search import index_run
 from playground.services.start_run import one_line
 
@@ -54,9 +55,9 @@ def digest_of_note(note: str) -> str:
 def describe_run(*, run: Run, title: str, tags: Iterable[str]) -> bool:
     """Give the run a title and exactly these tags; False where it was deleted meanwhile."""
     # First, so that the row is locked: its driver brings the index up to date, too.
-    if not Run.objects.filter(pk=run.pk).update(title=one_line(_clean(title))):
+    if not Run.objects.filter(pk=run.pk).update(title=one_line(_clean(title, run))):
         return False
-    names = {_clean(name) for name in tags}
+    names = {_clean(name, run) for name in tags}
     RunTag.objects.filter(run_id=run.pk).exclude(name__in=names).delete()
     RunTag.objects.bulk_create((RunTag(run_id=run.pk, name=name) for name in sorted(names)), ignore_conflicts=True)
     index_run(run.pk)
@@ -73,7 +74,7 @@ def write_note(*, run: Run, note: str, seen: str) -> str | None:
     current = row.values_list("note", flat=True).first()
     if current is None:
         return None
-    note = _clean(note)
+    note = _clean(note, run)
     if note != current:
         if digest_of_note(current) != seen:
             raise NoteChanged(current)
@@ -85,11 +86,10 @@ def write_note(*, run: Run, note: str, seen: str) -> str | None:
 @transaction.atomic
 def tag_runs(*, run_ids: Collection[int], by: User, name: str, remove: bool = False) -> Tagging:
     """Add a tag to the runs, or remove it, where `by` may do so; ids of runs that they can't see are passed over."""
-    name = _clean(name)
     kinds: dict[str, list[int]] = {"changed": [], "unchanged": [], "refused": [], "full": []}
     runs = access.visible_runs(by).select_for_update(of=("self",)).filter(pk__in=run_ids).order_by("pk")
-    for run in runs.only("pk", "user_id").prefetch_related("tags"):
-        kinds[_tag(run, by, name, remove)].append(run.pk)
+    for run in runs.only("pk", "user_id", "privacy_level").prefetch_related("tags"):
+        kinds[_tag(run, by, _clean(name, run), remove)].append(run.pk)
     return Tagging(**{kind: tuple(ids) for kind, ids in kinds.items()})
 
 
@@ -109,6 +109,8 @@ def _tag(run: Run, by: User, name: str, remove: bool) -> str:
     return "changed"
 
 
-def _clean(text: str) -> str:
-    """Without this site's secrets, and as a database takes it."""
-    return str(storable(Redactor(store.secret_values()).known(text)))
+def _clean(text: str, run: Run) -> str:
+    """Without this site's secrets and, below full privacy, without what looks like one; as a database takes it."""
+    redactor = Redactor(store.secret_values())
+    kept = redactor.known(text) if run.privacy_level == PrivacyLevel.FULL else redactor.patterns(text)
+    return str(storable(kept))

@@ -138,9 +138,10 @@ def title_of(request: RunRequest) -> str:
     return Truncator(" ".join(lines[0].split())).chars(TITLE_CHARS)
 
 
-def given_title(*, title: str, request: RunRequest) -> str:
-    """The title of a run as far as a person gave it, at the start or since; empty where it is that of the prompt."""
-    return "" if title == title_of(replace(request, title="")) else title
+def given_title(*, run: Run, request: RunRequest) -> str:
+    """The title of `run` as far as a person gave it, at the start or since; empty where it came by itself."""
+    own = (run.configuration_name, title_of(replace(request, title="")))
+    return "" if run.title in own else run.title
 
 
 def one_line(title: str) -> str:

@@ -87,7 +87,7 @@ def filled_form(repeated: Run | None, choices: RunChoices) -> tuple[dict[str, An
     if repeated is None:
         return values_of(None, choices), ()
     earlier = RunRequest.from_json(repeated.request)
-    earlier = replace(earlier, title=given_title(title=repeated.title, request=earlier))
+    earlier = replace(earlier, title=given_title(run=repeated, request=earlier))
     filled = refill(earlier, choices, contents_deleted=repeated.contents_deleted_at is not None)
     return filled.values, filled.missing
 

@@ -43,5 +43,10 @@ async def stream(rows: Iterator[str]) -> AsyncIterator[str]:
         while (piece := await sync_to_async(lambda: next(rows, ""))()) != "":
             yield piece
     finally:
-        # A connection belongs to the thread that opened it.
-        await sync_to_async(connection.close)()
+        await sync_to_async(leave)()
+
+
+def leave() -> None:
+    """A connection belongs to the thread that opened it; in a transaction, to whoever began that."""
+    if not connection.in_atomic_block:
+        connection.close()
