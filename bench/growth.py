@@ -1,7 +1,8 @@
 """How a recorded run grows with its rounds: `python -m bench.growth`.
 
 Each run is driven as a worker drives it, against a model server on loopback, into a SQLite file of its own, and its
-page is fetched as a browser fetches it. Everything per round should stay the same from 50 to 500 rounds.
+page is fetched as a browser fetches it. Everything per round should stay the same from 50 to 500 rounds. A server that
+answers at once lets many steps be written together; `--latency` shows what a step costs that is written by itself.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ def timed(work: Callable[[], object]) -> tuple[float, float]:
     return (time.perf_counter() - wall) * 1000, (time.process_time() - cpu) * 1000
 
 
-def measure(rounds: int) -> dict[str, float]:
+def measure(rounds: int, latency_ms: int) -> dict[str, float]:
     """What a run of so many rounds takes, per round."""
     from django.test import Client
     from django.urls import reverse
 
-    run = site.new_run(prompt=f"rounds={rounds}", rounds=rounds)
+    run = site.new_run(prompt=f"rounds={rounds} latency={latency_ms}", rounds=rounds)
     wall, cpu = timed(lambda: site.drive(run))
     client = Client(headers={"host": "localhost"})
     client.force_login(run.user)
@@ -71,16 +72,18 @@ def stored_bytes(run_id: int) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--latency", type=int, default=0, metavar="MS", help="of the model, in milliseconds")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, metavar="ROUNDS")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, model_server() as port:
         site.open_site(folder, model_url=f"http://127.0.0.1:{port}/v1", lookup=lookup)
-        measure(20)
+        measure(20, options.latency)
         # Sizes take turns, so that noise falls on all alike.
-        runs = {size: [] for size in SIZES}
+        runs = {size: [] for size in options.sizes}
         for _ in range(options.repeats):
-            for size in SIZES:
-                runs[size].append(measure(size))
+            for size in options.sizes:
+                runs[size].append(measure(size, options.latency))
     table = {
         size: {name: statistics.median(found[name] for found in all_found) for name in all_found[0]}
         for size, all_found in runs.items()
@@ -92,12 +95,12 @@ def main() -> None:
 
 
 def print_table(table: dict[int, dict[str, float]], repeats: int) -> None:
-    names = list(table[SIZES[0]])
+    first, last = next(iter(table.values())), next(reversed(table.values()))
+    names = list(first)
     print(f"Per round, medians of {repeats}; tool results of {RESULT_CHARS} characters")
     print(f"{'rounds':>8}" + "".join(f"{name:>16}" for name in names))
     for size, row in table.items():
         print(f"{size:8}" + "".join(f"{row[name]:16.2f}" for name in names))
-    first, last = table[SIZES[0]], table[SIZES[-1]]
     print(f"{'ratio':>8}" + "".join(f"{last[name] / first[name]:16.2f}" for name in names))
 
 

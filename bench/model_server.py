@@ -2,7 +2,8 @@
 
 The first message says what is played: `rounds=N parallel=P` means N − 1 answers that call the tool `lookup` P times and
 a last one that is the text `done:N`. Where the conversation stands is the number of assistant messages in the body,
-which is counted, not parsed. With `"stream":true` in the body the answer comes as server-sent events.
+which is counted, not parsed. With `"stream":true` in the body the answer comes as server-sent events; `latency=MS` lets
+it come after so many milliseconds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 ROUNDS = re.compile(rb"rounds=(\d+)")
 PARALLEL = re.compile(rb"parallel=(\d+)")
+LATENCY = re.compile(rb"latency=(\d+)")
 ASSISTANT = (b'"role":"assistant"', b'"role": "assistant"')
 STREAM = re.compile(rb'"stream": ?true')
 LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
@@ -102,6 +104,8 @@ async def serve_client(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
             body = await reader.readexactly(number(LENGTH, head, missing=0))
+            if latency := number(LATENCY, body, missing=0):
+                await asyncio.sleep(latency / 1000)
             writer.write(reply_to(body))
             await writer.drain()
     except (asyncio.IncompleteReadError, ConnectionError):

@@ -25,7 +25,7 @@ from llmcore.models import (
     UsageRecord,
 )
 from llmcore.providers.base import ModelCall
-from llmcore.redaction import Redactor, storable
+from llmcore.redaction import Redactor
 from llmcore.usage import COUNTS, Prices, Usage
 
 # Stands for a key that isn't needed; it makes a request look as the real one, masked.
@@ -102,7 +102,7 @@ def secret_values() -> list[str]:
 
 
 class DatabaseMeter:
-    """Writes a usage record for each provider call. `record` belongs on a thread that may use the database.
+    """Writes a usage record for each provider call, on a thread that may use the database.
 
     `redactor` removes secrets from what the server says of a call.
     """
@@ -121,14 +121,20 @@ class DatabaseMeter:
         self._redactor = redactor or Redactor()
 
     def record(self, call: ModelCall, response: ModelResponse, cost: Decimal | None) -> None:
-        UsageRecord.objects.create(
+        self.record_all([(call, response, cost)])
+
+    def record_all(self, calls: Iterable[tuple[ModelCall, ModelResponse, Decimal | None]]) -> None:
+        UsageRecord.objects.bulk_create([self._row(*call) for call in calls])
+
+    def _row(self, call: ModelCall, response: ModelResponse, cost: Decimal | None) -> UsageRecord:
+        return UsageRecord(
             configuration_id=self.configuration_id,
             user_id=self.user_id,
             run_id=self.run_id,
             provider_slug=call.provider.slug,
             model_name=call.model.name,
             served_model=self._redactor.known(response.served_model or "").replace("\0", "")[:200],
-            raw=None if response.usage is None else storable(self._redactor.deep(response.usage.raw)),
+            raw=None if response.usage is None else self._redactor.stored(response.usage.raw),
             cost=cost,
             error_kind="" if response.error is None else response.error.kind.value,
             **_counts(response.usage),

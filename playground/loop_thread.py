@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -144,13 +145,15 @@ class LoopThread:
         self._aborted = True
         self._call(lambda: self._task.cancel() if self._task else None)
 
-    def take(self, timeout_s: float) -> list[Item]:
-        """What is waiting, in order; waits up to `timeout_s` for the first item."""
+    def take(self, timeout_s: float, *, gather_until: float = 0.0) -> list[Item]:
+        """What is waiting, in order; waits up to `timeout_s` for the first item, and until the time `gather_until` for
+        more of them, unless the loop waits for one or has ended."""
         items: list[Item] = []
         with suppress(queue.Empty):
             items.append(self._items.get(timeout=timeout_s))
             while True:
-                items.append(self._items.get_nowait())
+                urgent = isinstance(items[-1], Barrier | Ended)
+                items.append(self._items.get(timeout=0 if urgent else max(gather_until - time.monotonic(), 0)))
         return items
 
     def _run(self, loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, LoopEnd]]) -> None:

@@ -15,9 +15,9 @@ from django.utils import timezone
 
 from llmcore.conf import settings
 from llmcore.messages import JSON
-from llmcore.metering.client import Meter
 from llmcore.redaction import Redactor, storable
 from llmcore.runs.outcome import EndReason
+from llmcore.store import DatabaseMeter
 from llmcore.trace import RunStep, StepKind, WireExchange
 from playground import models
 from playground.claims import Claim, ClaimLost, end_columns, lease_end, queue_columns
@@ -41,12 +41,17 @@ RETRY_S = 0.25
 class RunRecording:
     """The rows of one run while a worker drives it; to be used on one thread."""
 
-    def __init__(self, *, run: models.Run, claim: Claim, redactor: Redactor, meter: Meter) -> None:
+    def __init__(self, *, run: models.Run, claim: Claim, redactor: Redactor, meter: DatabaseMeter) -> None:
         self._run = run
         self._claim = claim
+        # The run's row as long as the claim holds, else nothing: every write goes through it.
+        self._row = claim.row
+        self._columns: dict[str, Any] = {}
         self._redactor = redactor
         self._level = PrivacyLevel(run.privacy_level)
         self._meter = meter
+        # An earlier segment may have left one.
+        self._has_partial = True
         self._figures = Figures()
         self._searchable = SearchableSteps()
         self._claimed = time.monotonic()
@@ -80,6 +85,7 @@ class RunRecording:
         columns = {"last_sequence": steps[-1].step.sequence, **self._used()} if steps else {}
         searchable = self._searchable.add(item.step for item in steps)
         self._store(columns, lambda: self._write_rows(items, steps, partial, searchable))
+        self._has_partial = partial is not None or (self._has_partial and not answered(steps))
         for item in items:
             if isinstance(item, Barrier):
                 item.passed()
@@ -96,7 +102,7 @@ class RunRecording:
 
     def cancel_requested(self) -> bool:
         """Whether a person asked for the end; ClaimLost if the claim no longer holds."""
-        found = self._retried(lambda: list(self._claim.row.values_list("cancel_requested_at", flat=True)))
+        found = self._retried(lambda: list(self._row.values_list("cancel_requested_at", flat=True)))
         if not found:
             raise ClaimLost
         return found[0] is not None
@@ -139,20 +145,22 @@ class RunRecording:
         self, columns: dict[str, Any], write_rows: Callable[[], None], *, renewing: bool = True, revise: bool = True
     ) -> None:
         def store() -> None:
-            changed = dict(columns)
+            # Most steps change few of a run's many figures.
+            changed = {n: v for n, v in columns.items() if n not in self._columns or self._columns[n] != v}
             if renewing:
                 changed["lease_until"] = lease_end(timezone.now())
             if revise:
                 changed["revision"] = F("revision") + 1
             with transaction.atomic():
                 # First, so that the row is locked: who takes the run over waits, or we find it taken.
-                if not self._claim.row.update(**changed):
+                if not self._row.update(**changed):
                     raise ClaimLost
                 write_rows()
                 if revise:
                     wake_on_commit(self._claim.run_id)
 
         self._retried(store)
+        self._columns.update(columns)
         self._renewed = time.monotonic()
 
     def _retried(self, access: Callable[[], Any]) -> Any:
@@ -170,8 +178,7 @@ class RunRecording:
         self, items: Sequence[Item], steps: Sequence[Recorded], partial: PartialText | None, searchable: bool
     ) -> None:
         run_id = self._claim.run_id
-        for recorded in steps:
-            self._write_contents(recorded.contents)
+        self._write_contents({digest: value for item in steps for digest, value in item.contents.items()})
         # What a lost connection left unclear is written again; nobody else writes, so equal keys are equal rows.
         models.RunStep.objects.bulk_create(
             [step_row(run_id, item.step, self._step_data(item.step)) for item in steps], ignore_conflicts=True
@@ -184,10 +191,8 @@ class RunRecording:
             ],
             ignore_conflicts=True,
         )
-        for item in items:
-            if isinstance(item, Metered):
-                self._meter.record(item.call, item.response, item.cost)
-        if any(item.step.kind is StepKind.RESPONSE for item in steps):
+        self._meter.record_all((item.call, item.response, item.cost) for item in items if isinstance(item, Metered))
+        if self._has_partial and answered(steps):
             self._delete_partial()
         if partial is not None and self._level is not PrivacyLevel.METADATA:
             self._write_partial(partial)
@@ -236,7 +241,7 @@ class RunRecording:
 
     def _clean(self, value: Any, *, patterns: bool = False) -> Any:
         plain = dict(value) if isinstance(value, Mapping) else value
-        return storable(self._redactor.deep(plain, patterns=patterns))
+        return storable(self._redactor.deep(plain, patterns=True)) if patterns else self._redactor.stored(plain)
 
     def _text(self, text: str) -> str:
         return str(storable(self._redactor.known(text)))
@@ -257,3 +262,8 @@ class RunRecording:
             chunks=tuple((ms, chunk) for (ms, _), chunk in zip(exchange.chunks, chunks, strict=True)),
             error=exchange.error and self._redactor.patterns(exchange.error),
         )
+
+
+def answered(steps: Iterable[Recorded]) -> bool:
+    """Whether a whole answer is among `steps`: what was shown of it while it came is out of date then."""
+    return any(item.step.kind is StepKind.RESPONSE for item in steps)

@@ -9,7 +9,7 @@ from llmcore.messages import JSON
 from llmcore.redaction.known import forms_of, masked, merged, spans_of
 from llmcore.redaction.patterns import MASK, is_secret_name, redact_patterns
 from llmcore.redaction.streams import spelled
-from llmcore.redaction.values import change_texts, storable
+from llmcore.redaction.values import change_texts, storable, texts_of
 
 _FRAMES_PER_EXCEPTION = 30
 _LONGEST_RENDERING = 20_000
@@ -66,6 +66,14 @@ class Redactor:
         stored; then values under the name of a secret ("x-api-key", "password") are masked as well.
         """
         return change_texts(value, self._either_layer if patterns else lambda text, name: self.known(text))
+
+    def stored(self, value: JSON) -> JSON:
+        """A JSON value as it may be stored: without the known secrets, and with nothing that a database refuses."""
+        # Nearly all that is stored is clean, and all its texts together are searched in the time that one takes.
+        together = "\n".join(texts_of(value))
+        if self.known(together) == together and storable(together) == together:
+            return value
+        return storable(self.deep(value))
 
     def _either_layer(self, text: str, name: str) -> str:
         return MASK if text and is_secret_name(name) else self.patterns(text)

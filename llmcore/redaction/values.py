@@ -15,6 +15,22 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 Change = Callable[[str, str], str]
 
 
+def texts_of(value: JSON) -> list[str]:
+    """All texts in `value`, dict keys too, in no order."""
+    texts: list[str] = []
+    stack: list[JSON] = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            texts.append(item)
+        elif isinstance(item, dict):
+            stack.extend(item)
+            stack.extend(item.values())
+        elif isinstance(item, list | tuple):
+            stack.extend(item)
+    return texts
+
+
 def storable(value: JSON) -> JSON:
     """`value` as PostgreSQL's text and jsonb take it: NUL and lone surrogates become U+FFFD, in keys too.
 

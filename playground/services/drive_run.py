@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 # How often a driven run is looked at: for a cancel request, for text that is being streamed.
 LOOK_S = 0.2
 PARTIAL_S = 0.25
+# Steps that follow each other faster than this are stored together. Who watches the run looks less often.
+GATHER_S = 0.02
 # How long a loop that was told to end may take before it is left alone.
 GRACE_S = 5.0
 INTERNAL = "The run failed inside this site, not at the model."
@@ -153,14 +155,16 @@ class Drive:
     def _follow(self) -> Ended:
         """Write what the loop records, until it has ended or was told to and doesn't."""
         told_at: float | None = None
-        looked = streamed = 0.0
+        looked = streamed = written = 0.0
         while True:
-            items = self._thread.take(LOOK_S / 2)
+            items = self._thread.take(LOOK_S / 2, gather_until=written + GATHER_S)
             now = time.monotonic()
             partial = None
             if now - streamed >= PARTIAL_S and (partial := self._thread.partial.take()) is not None:
                 streamed = now
-            self._recording.write(items, partial)
+            if items or partial is not None:
+                self._recording.write(items, partial)
+                written = time.monotonic()
             for item in items:
                 self._watch(item)
             if items and isinstance(items[-1], Ended):

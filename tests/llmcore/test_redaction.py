@@ -270,6 +270,19 @@ JSONS = st.recursive(
 # Storable values
 
 
+@pytest.mark.parametrize("dirt", [PLAIN, f"x{PLAIN}y", "a\0b", "\ud83d"])
+@given(JSONS)
+def test_what_is_stored_has_neither_secrets_nor_what_a_database_refuses(dirt: str, value: Any) -> None:  # R1
+    redactor = Redactor([PLAIN])
+    for dirty in (value, [value, dirt], {dirt: value}, {"k": [{"n": dirt}, value]}):
+        assert redactor.stored(dirty) == storable(redactor.deep(dirty))
+
+
+def test_a_clean_value_is_stored_as_it_is() -> None:
+    value = {"text": "The docs show sk-abcdef1234567890.", "n": [1, None, {"k": ("a", "客户")}]}
+    assert Redactor([PLAIN]).stored(value) is value
+
+
 @given(JSONS)
 def test_every_value_becomes_storable_and_a_storable_one_stays_the_same_object(value: Any) -> None:
     cleaned = storable(value)
