@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -24,7 +25,7 @@ from playground.models import Run, RunContent, RunPartial, RunStep, RunTool
 from playground.rows import step_value
 from playground.run_findings import findings_of
 from playground.search import index_run
-from playground.services.start_run import RunRequest, title_of
+from playground.services.start_run import RunRequest, given_title
 from playground.wakeups import wake_on_commit
 
 # So many rows are read, changed and written at a time.
@@ -40,13 +41,14 @@ def delete_raw(run: Run, *, kept_days: int | None, now: datetime) -> None:
 def delete_contents(run: Run, *, kept_days: int | None, now: datetime) -> None:
     """Delete everything that was said. Figures, names, digests and sizes stay, and findings in words without it."""
     names = known_tools(run)
-    _change_steps(run, lambda kind, data: step_without_contents(kind, data, names))
+    bare = _changed_steps(run, lambda kind, data: step_without_contents(kind, data, names))
+    RunStep.objects.bulk_update(bare, ["data"], batch_size=CHUNK)
     run.contents.update(value=Value(None, JSONField()))
     RunTool.objects.filter(run=run).exclude(name__in=names).delete()
     RunPartial.objects.filter(run=run).delete()
     _change(
         run,
-        title=run.configuration_name if run.title == title_from_prompt(run) else run.title,
+        title=_title_of_a_person(run) or run.configuration_name,
         prompt="",
         request=request_without_contents(run.request),
         detail=detail_without_contents(run.reason, run.detail, run.error),
@@ -59,16 +61,38 @@ def delete_contents(run: Run, *, kept_days: int | None, now: datetime) -> None:
     index_run(run.pk)
 
 
-def redact_contents(run: Run, *, redactor: Redactor, now: datetime) -> None:
-    """Mask whatever looks like a secret, everywhere: the run doesn't go on any more."""
-    _change_steps(run, lambda kind, data: redacted_step(kind, data, redactor))
-    segments = _redact_values(run, redactor)
-    RunTool.objects.filter(
-        run=run, pk__in=[tool.pk for tool in run.tools.all() if _masked(tool.name, redactor)]
-    ).delete()
-    plan = run.plan and {**redactor.deep(run.plan, patterns=True), "segments": redactor.deep(segments, patterns=True)}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Masking:
+    """What of a run's rows looks like a secret: the rows as they are without, and where the sources of the prompt are
+    then."""
+
+    steps: list[RunStep]
+    contents: list[RunContent]
+    tools: list[int]
+    segments: list[Mapping[str, JSON]]
+
+
+def find_secrets(run: Run, redactor: Redactor, *, between: Callable[[], object] = lambda: None) -> Masking:
+    """Look through all that was said, which takes a second for each megabyte: better before the run is locked. What is
+    stored doesn't change any more. `between` is called after each row.
+    """
+    contents, segments = _masked_contents(run, redactor, between)
+    return Masking(
+        steps=_changed_steps(run, lambda kind, data: redacted_step(kind, data, redactor)),
+        contents=contents,
+        tools=[tool.pk for tool in run.tools.all() if redactor.patterns(tool.name) != tool.name],
+        segments=segments,
+    )
+
+
+def mask_contents(run: Run, masking: Masking, *, redactor: Redactor, now: datetime) -> None:
+    """Put masks in the place of secrets, everywhere: the run doesn't go on any more."""
+    RunStep.objects.bulk_update(masking.steps, ["data"], batch_size=CHUNK)
+    RunContent.objects.bulk_update(masking.contents, ["value"], batch_size=CHUNK)
+    RunTool.objects.filter(pk__in=masking.tools).delete()
     texts = {name: redactor.patterns(getattr(run, name)) for name in ("title", "prompt", "detail", "answer")}
     values = {name: redactor.deep(getattr(run, name), patterns=True) for name in ("request", "error", "findings")}
+    plan = run.plan and redactor.deep({**run.plan, "segments": masking.segments}, patterns=True)
     _change(run, **texts, **values, plan=plan, redacted_at=now)
     index_run(run.pk)
 
@@ -79,10 +103,9 @@ def known_tools(run: Run) -> frozenset[str]:
     return frozenset(gate.get("offered") or ()) | {item["name"] for item in gate.get("left_out") or ()}
 
 
-def title_from_prompt(run: Run) -> str:
-    """The title that the run has unless a person gave it one."""
-    asked = run.request
-    return title_of(RunRequest(configuration=asked.get("configuration", ""), prompt=asked.get("prompt", "")))
+def _title_of_a_person(run: Run) -> str:
+    asked = RunRequest(configuration=run.request.get("configuration", ""), prompt=run.request.get("prompt", ""))
+    return given_title(run=run, request=asked)
 
 
 def _change(run: Run, **columns: Any) -> None:
@@ -90,14 +113,15 @@ def _change(run: Run, **columns: Any) -> None:
     wake_on_commit(run.pk)
 
 
-def _change_steps(run: Run, change: Callable[[str, Mapping[str, JSON]], dict[str, JSON]]) -> None:
+def _changed_steps(run: Run, change: Callable[[str, Mapping[str, JSON]], dict[str, JSON]]) -> list[RunStep]:
+    """The steps that `change` makes others of."""
     changed = []
     for row in run.steps.iterator(CHUNK):
         data = change(row.kind, row.data)
         if data != row.data:
             row.data = data
             changed.append(row)
-    RunStep.objects.bulk_update(changed, ["data"], batch_size=CHUNK)
+    return changed
 
 
 def _findings_again(run: Run) -> Iterable[Mapping[str, JSON]]:
@@ -106,8 +130,9 @@ def _findings_again(run: Run) -> Iterable[Mapping[str, JSON]]:
     return findings_of(run, steps, {}, reason=EndReason(run.reason)) if run.reason else ()
 
 
-def _redact_values(run: Run, redactor: Redactor) -> list[Mapping[str, JSON]]:
-    """Redact the stored values; the segments of the prompt where they are then."""
+def _masked_contents(
+    run: Run, redactor: Redactor, between: Callable[[], object]
+) -> tuple[list[RunContent], list[Mapping[str, JSON]]]:
     plan = run.plan or {}
     segments = list(plan.get("segments") or ())
     places: dict[str, set[int]] = {}
@@ -124,9 +149,5 @@ def _redact_values(run: Run, redactor: Redactor) -> list[Mapping[str, JSON]]:
         if value != row.value:
             row.value = value
             changed.append(row)
-    RunContent.objects.bulk_update(changed, ["value"], batch_size=CHUNK)
-    return sorted(segments, key=lambda segment: (segment["message"], segment["part"], segment["start"]))
-
-
-def _masked(text: str, redactor: Redactor) -> bool:
-    return redactor.patterns(text) != text
+        between()
+    return changed, sorted(segments, key=lambda segment: (segment["message"], segment["part"], segment["start"]))

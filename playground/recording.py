@@ -22,14 +22,14 @@ from llmcore.trace import RunStep, StepKind, WireExchange
 from playground import models
 from playground.claims import Claim, ClaimLost, end_columns, lease_end, queue_columns
 from playground.content import redacted_step, step_without_contents
-from playground.erasure import known_tools
+from playground.erasure import Masking, known_tools
 from playground.figures import Figures, milliseconds, times
 from playground.loop_thread import Barrier, Exchanged, Item, Metered, PartialText, Recorded
 from playground.privacy import PrivacyLevel
 from playground.rows import content_row, exchange_row, step_row, tool_rows
 from playground.search import index_run
 from playground.search.steps import SearchableSteps
-from playground.services.apply_privacy import apply_privacy_at_end
+from playground.services.apply_privacy import apply_privacy_at_end, find_masking
 from playground.wakeups import wake_on_commit
 
 logger = logging.getLogger(__name__)
@@ -112,6 +112,7 @@ class RunRecording:
     ) -> None:
         """The last write: the claim is released with it."""
         now = now or timezone.now()
+        masking = self._find_masking() if reason is not EndReason.INTERRUPTED else None
         columns = {
             **self._used(),
             **end_columns(reason=reason, detail=self._text(detail), now=now),
@@ -119,7 +120,7 @@ class RunRecording:
             "error": self._clean(error),
             "findings": self._clean(findings),
         }
-        self._store(columns, lambda: self._write_end(now), renewing=False)
+        self._store(columns, lambda: self._write_end(masking, now), renewing=False)
 
     def give_back(self) -> None:
         """Put the run back into the queue, for any worker to go on with it at once."""
@@ -201,9 +202,19 @@ class RunRecording:
             models.RunTool.objects.bulk_create(tools, ignore_conflicts=True)
             index_run(run_id)
 
-    def _write_end(self, now: datetime) -> None:
+    def _find_masking(self) -> Masking | None:
+        """What the end will mask, found before it locks the run. Without it, the end tries by itself."""
+        try:
+            return find_masking(self._run, self._redactor, between=self.renew)
+        except ClaimLost:
+            raise
+        except Exception:
+            logger.exception("run %s could not be looked through for secrets", self._claim.run_id)
+            return None
+
+    def _write_end(self, masking: Masking | None, now: datetime) -> None:
         self._delete_partial()
-        apply_privacy_at_end(run_id=self._claim.run_id, now=now)
+        apply_privacy_at_end(run_id=self._claim.run_id, now=now, masking=masking)
         index_run(self._claim.run_id)
 
     def _step_data(self, step: RunStep) -> JSON:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from django.db import DatabaseError, InterfaceError, transaction
@@ -11,7 +12,7 @@ from django.db.models import QuerySet
 from llmcore import store
 from llmcore.redaction import Redactor
 from llmcore.runs.outcome import RunStatus
-from playground.erasure import delete_contents, redact_contents
+from playground.erasure import Masking, delete_contents, find_secrets, mask_contents
 from playground.models import Run
 from playground.privacy import PrivacyLevel
 
@@ -28,25 +29,39 @@ def runs_to_level(*, now: datetime) -> QuerySet[Run]:
     return held.exclude(status=RunStatus.INTERRUPTED, ended_at__gt=now - CONTINUABLE)
 
 
-@transaction.atomic
 def apply_privacy(*, run_id: int, now: datetime) -> bool:
     """Whether there was something to delete or to mask; another worker may have been first."""
-    run = runs_to_level(now=now).select_for_update().filter(pk=run_id).first()
+    run = runs_to_level(now=now).filter(pk=run_id).first()
+    if run is None:
+        return False
+    masking = find_masking(run, Redactor(store.secret_values()))
+    return _apply(runs_to_level(now=now).filter(pk=run_id, ended_at=run.ended_at), masking, now)
+
+
+def apply_privacy_at_end(*, run_id: int, now: datetime, masking: Masking | None = None) -> None:
+    """The same within the transaction that ends the run. What goes wrong must not keep it from ending: the periodic
+    job tries again."""
+    try:
+        _apply(runs_to_level(now=now).filter(pk=run_id), masking, now)
+    except (DatabaseError, InterfaceError):
+        raise
+    except Exception:
+        logger.exception("run %s holds more than its privacy level allows; it is tried again", run_id)
+
+
+def find_masking(run: Run, redactor: Redactor, *, between: Callable[[], object] = lambda: None) -> Masking | None:
+    """What is to be masked in `run` by its level; `None` where that is not the way of its level."""
+    return find_secrets(run, redactor, between=between) if run.privacy_level == PrivacyLevel.REDACTED else None
+
+
+@transaction.atomic
+def _apply(row: QuerySet[Run], masking: Masking | None, now: datetime) -> bool:
+    run = row.select_for_update().first()
     if run is None:
         return False
     if run.privacy_level == PrivacyLevel.METADATA:
         delete_contents(run, kept_days=None, now=now)
     else:
-        redact_contents(run, redactor=Redactor(store.secret_values()), now=now)
+        redactor = Redactor(store.secret_values())
+        mask_contents(run, masking or find_secrets(run, redactor), redactor=redactor, now=now)
     return True
-
-
-def apply_privacy_at_end(*, run_id: int, now: datetime) -> None:
-    """The same within the transaction that ends the run. What goes wrong must not keep it from ending: the periodic
-    job tries again."""
-    try:
-        apply_privacy(run_id=run_id, now=now)
-    except (DatabaseError, InterfaceError):
-        raise
-    except Exception:
-        logger.exception("run %s holds more than its privacy level allows; it is tried again", run_id)

@@ -70,18 +70,26 @@ def _older(days: int | None, now: datetime) -> QuerySet[Run]:
 def purge(*, now: datetime, retention: Retention | None = None, at_once: int = AT_ONCE) -> Purged:
     """Delete what has expired by `retention`, else by the site's settings, of at most `at_once` runs for each kind."""
     retention = retention or Retention.of_site()
-    delete: dict[Kind, Callable[[Run], object]] = {
-        "runs": remove_run,
-        "contents": lambda run: delete_contents(run, kept_days=retention.contents, now=now),
-        "raw": lambda run: delete_raw(run, kept_days=retention.raw, now=now),
-        "levels": lambda run: apply_privacy(run_id=run.pk, now=now),
+    due = expired(retention=retention, now=now)
+
+    def clear(run: Run) -> None:
+        delete_contents(run, kept_days=retention.contents, now=now)
+
+    def uncapture(run: Run) -> None:
+        delete_raw(run, kept_days=retention.raw, now=now)
+
+    steps: dict[Kind, Callable[[int], bool]] = {
+        "runs": lambda run_id: once_locked(due["runs"], run_id, remove_run),
+        "contents": lambda run_id: once_locked(due["contents"], run_id, clear),
+        "raw": lambda run_id: once_locked(due["raw"], run_id, uncapture),
+        "levels": lambda run_id: apply_privacy(run_id=run_id, now=now),
     }
     counts: dict[str, int] = {}
     more = False
-    for kind, due in expired(retention=retention, now=now).items():
-        ids = list(due.order_by("pk").values_list("pk", flat=True)[: at_once + 1])
+    for kind, step in steps.items():
+        ids = list(due[kind].order_by("pk").values_list("pk", flat=True)[: at_once + 1])
         more = more or len(ids) > at_once
-        counts[kind] = sum(purge_one(due, run_id, delete[kind]) for run_id in ids[:at_once])
+        counts[kind] = sum(unless_it_fails(step, run_id) for run_id in ids[:at_once])
     purged = Purged(**counts, more=more)
     if purged.any:
         compact_index()
@@ -89,15 +97,20 @@ def purge(*, now: datetime, retention: Retention | None = None, at_once: int = A
     return purged
 
 
-def purge_one(due: QuerySet[Run], run_id: int, delete: Callable[[Run], object]) -> bool:
-    """Whether the run was still due; a fault in one must not keep the others."""
+@transaction.atomic
+def once_locked(due: QuerySet[Run], run_id: int, delete: Callable[[Run], object]) -> bool:
+    """Whether the run was still due when nobody else could change it any more."""
+    run = due.select_for_update(skip_locked=True, of=("self",)).filter(pk=run_id).first()
+    if run is None:
+        return False
+    delete(run)
+    return True
+
+
+def unless_it_fails(step: Callable[[int], bool], run_id: int) -> bool:
+    """A fault in one run must not keep the others; a database that is away keeps them all."""
     try:
-        with transaction.atomic():
-            run = due.select_for_update(skip_locked=True, of=("self",)).filter(pk=run_id).first()
-            if run is None:
-                return False
-            delete(run)
-            return True
+        return step(run_id)
     except (DatabaseError, InterfaceError):
         raise
     except Exception:

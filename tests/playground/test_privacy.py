@@ -42,8 +42,8 @@ TEXT_ARGUMENT = {"type": "object", "properties": {"text": {"type": "string"}}, "
 # Letters that no word of ours begins with, so that an index can't hide their beginning in the word before.
 PLACES = ("prompt", "override", "thinking", "argument", "result", "refusal", "crash", "unknown", "answer", "error")
 SAID = {name: f"xq{name}zx" for name in PLACES}
-# Tracebacks are redacted at every level; a name is not a secret.
-NEVER_STORED = {"crash", "unknown"}
+# Errors and tracebacks are redacted at every level; a name is not a secret.
+NEVER_STORED = {"crash", "error", "unknown"}
 SECRET = {name: f"sk-{word}0123456789abcdef" for name, word in SAID.items() if name != "unknown"}
 BELOW_FULL = pytest.mark.parametrize("level", [PrivacyLevel.REDACTED, PrivacyLevel.METADATA])
 

@@ -31,7 +31,7 @@ from playground.search import found_runs, index_run
 from playground.services.continue_run import requeue_interrupted
 from playground.services.delete_run import delete_run
 from playground.services.export_run import export_run, import_run
-from playground.services.purge import Purged, expired, purge, purge_one, remove_run
+from playground.services.purge import Purged, expired, once_locked, purge, remove_run
 from tests.factories import ConfigurationFactory, UserFactory
 from tests.playground.database import empty_search_index, found_in_database
 from tests.playground.driven import in_background, wait_for
@@ -186,7 +186,7 @@ def test_a_run_that_goes_on_again_meanwhile_is_not_touched() -> None:
 
     assert requeue_interrupted(run)
 
-    assert not purge_one(due, run.pk, remove_run)
+    assert not once_locked(due, run.pk, remove_run)
     assert left_of(run) == {"raw", "contents", "metadata"}
 
 
