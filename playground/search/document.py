@@ -11,6 +11,7 @@ from django.db.models.functions import Left
 from llmcore.trace import StepKind
 from playground.models import Run, RunStep, RunTag, RunTool
 from playground.privacy import PrivacyLevel
+from playground.rows import load_contents
 from playground.search.base import Document
 from playground.search.steps import MAX_ERRORS, error_text
 from playground.search.words import bounded_words_of
@@ -55,9 +56,12 @@ def document_of(run_id: int) -> Document | None:
 
 
 def _override(run: Mapping[str, Any]) -> str:
-    """The override; that of a run below full privacy is kept as it was given until the end, for the run alone."""
-    readable = run["privacy_level"] == PrivacyLevel.FULL or run["redacted_at"]
-    return (run["request__system_override"] or "") if readable else ""
+    return (run["request__system_override"] or "") if _readable(run) else ""
+
+
+def _readable(run: Mapping[str, Any]) -> bool:
+    """Whether request and contents are for people to read; below full privacy, until the end, they are for the run."""
+    return run["privacy_level"] == PrivacyLevel.FULL or run["redacted_at"] is not None
 
 
 def _about(run_id: int, run: Mapping[str, Any]) -> Iterator[str]:
@@ -71,5 +75,11 @@ def _happened(run_id: int, run: Mapping[str, Any]) -> Iterator[str]:
     yield run["detail"]
     yield str((run["error"] or {}).get("message") or "")
     failed = RunStep.objects.filter(ERRORS, run_id=run_id).order_by("sequence").values_list("kind", "data")
+    tracebacks = []
     for kind, data in failed[:MAX_ERRORS]:
         yield error_text(StepKind(kind), data)
+        tracebacks.append(data.get("traceback"))
+    if _readable(run):
+        # Its last line is the exception, of which the step itself says nothing.
+        for text in load_contents(run_id, filter(None, tracebacks)).values():
+            yield str(text or "").rstrip().rpartition("\n")[2]

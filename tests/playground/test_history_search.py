@@ -12,7 +12,9 @@ from django.db import connection
 
 from llmcore.errors import ErrorKind
 from llmcore.messages import ToolCall
+from llmcore.providers.scripted.scenario import Turn
 from llmcore.runs.outcome import EndReason, RunStatus
+from llmcore.tools.base import Effect, Tool, ToolContext
 from llmcore.tools.results import FailureKind, ToolResult
 from playground.models import Run, RunTag, RunTool
 from playground.search import forget_runs, found_runs, index_run
@@ -21,7 +23,9 @@ from playground.search.words import MAX_WORD_CHARS, bounded_words_of, words_of
 from playground.services.cancel_run import cancel_run
 from playground.services.continue_run import continue_run
 from playground.services.export_run import export_run, import_run
+from playground.services.start_run import write_run
 from tests.factories import UserFactory
+from tests.playground.driven import call, script, site_tool
 from tests.playground.recorded import RecordedRun, provider_error
 
 pytestmark = pytest.mark.django_db
@@ -261,6 +265,29 @@ def test_continued_run_is_no_longer_found_by_its_interruption() -> None:
     assert is_found(run, "w7")
     continue_run(run=run, by=None)
     assert found("w7") == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_driven_run_is_found_by_what_happened_so_far_and_at_its_end() -> None:
+    seen: list[list[int]] = []
+
+    def book(context: ToolContext) -> str:
+        seen.append(found("booking_tool"))
+        raise ValueError("flooded warehouse")
+
+    tool = Tool(
+        name="booking_tool", description="Books.", parameters={"type": "object", "properties": {}}, run=book,
+        group="test", effect=Effect.NON_IDEMPOTENT_WRITE, context_parameter="context",
+    )  # fmt: skip
+    turns = (Turn(tool_calls=(call("booking_tool"), call("imagined_tool"))), Turn(text="Nothing was booked, alas."))
+    with site_tool(tool), script(*turns, tool_groups=["test"]) as model:
+        waiting = write_run(request=model.request(prompt="Book the stand"), by=None)
+        assert found("stand") == [waiting.pk] and found("alas") == []
+        run = model.drive(waiting)
+    assert seen == [[run.pk]]
+    for text in ("booking_tool", "imagined_tool", "flooded warehouse", "nothing was booked", "stand alas"):
+        assert is_found(run, text), text
+    assert [tool.name for tool in run.tools.all()] == ["booking_tool", "imagined_tool"]
 
 
 def test_imported_run_is_found() -> None:
