@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -161,11 +161,11 @@ class Installation:
         self.postgres.remove()
         self.redis.stop()
 
-    def run(self, name: str, command: Iterable[str] | None = None, **variables: str) -> str:
-        """What a one-shot process of the service prints; `command` replaces its own."""
+    def run(self, name: str, *more: str, command: Sequence[str] = (), **variables: str) -> str:
+        """What a one-shot process of the service prints; it gets `more` arguments, or another `command`."""
         replica = self._replica(name, 0)
         done = subprocess.run(
-            list(command) if command else replica.command,
+            [*(command or replica.command), *more],
             cwd=ROOT,
             env={**replica.environment, **variables},
             stdin=subprocess.DEVNULL,
@@ -178,7 +178,7 @@ class Installation:
 
     def manage(self, *arguments: str, **variables: str) -> str:
         """What `docker compose run --rm web python manage.py …` prints."""
-        return self.run("web", [sys.executable, "manage.py", *arguments], **variables)
+        return self.run("web", *arguments, command=[sys.executable, "manage.py"], **variables)
 
     def healthy(self, name: str) -> bool:
         """Whether the health check of the service passes in all its processes."""

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests.services import free_port, program
+from tests.e2e.products import PRODUCTS, Product
+from tests.services import program
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -29,79 +23,12 @@ CHROMIUM_ARGUMENTS = [
 ]
 
 
-@dataclass(frozen=True)
-class Product:
-    """The running product: where it is and who may log in."""
-
-    url: str
-    username: str
-    password: str
-    data_dir: Path
-
-
-class Output:
-    """The lines that a process prints, read as they come."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.lines: list[str] = []
-        self._process = process
-        self._changed = threading.Condition()
-        self._ended = False
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            with self._changed:
-                self.lines.append(line.rstrip())
-                self._changed.notify_all()
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()
-
-    def wait_for(self, pattern: str, timeout_s: float = 120) -> re.Match[str]:
-        with self._changed:
-
-            def search() -> re.Match[str] | None:
-                return next((found for line in self.lines if (found := re.search(pattern, line))), None)
-
-            self._changed.wait_for(lambda: search() or self._ended, timeout_s)
-            found = search()
-        if found is None:
-            raise AssertionError(f"never printed {pattern!r}:\n" + "\n".join(self.lines))
-        return found
-
-
 @pytest.fixture(scope="session")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """One started product for all browser tests, demo runs included."""
-    data_dir = tmp_path_factory.mktemp("data")
-    port = free_port()
-    environment = {**os.environ, "DATA_DIR": str(data_dir), "PYTHONUNBUFFERED": "1"}
-    for name in ("DATABASE_URL", "REDIS_URL"):
-        environment.pop(name, None)
-    process = subprocess.Popen(
-        [sys.executable, "manage.py", "embedded", "--port", str(port)],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        output = Output(process)
-        password = output.wait_for(r"(?i)password\W+(\S+)").group(1)
-        url = output.wait_for(r"(?i)ready\b.*?(http://[\w.:]+)").group(1)
-        yield Product(url=url, username="admin", password=password, data_dir=data_dir)
-    finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+    """One started product for all browser tests, demo runs included; the variable PRODUCT says which one."""
+    start = PRODUCTS[os.environ.get("PRODUCT", "embedded")]
+    with start(tmp_path_factory.mktemp("product")) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")
