@@ -17,24 +17,16 @@ LINT: dict[str, list[str]] = {
     "Types": ["mypy"],
     "Migrations": ["manage.py", "makemigrations", "--check", "--dry-run"],
 }
+IN_PARALLEL = ["--ignore=tests/e2e", "--ignore=tests/servers", "-n", "2", "--dist", "loadfile"]
 # Browser tests run in a process of their own: their event loop would be in the way of the asynchronous tests.
 SUITES: dict[str, list[str]] = {
-    "Tests on SQLite": ["-m", "pytest", "tests", "--ignore=tests/e2e", "-n", "2", "--dist", "loadfile"],
-    "Browser tests": ["-m", "pytest", "tests/e2e"],
+    "Tests on SQLite": ["tests", *IN_PARALLEL],
+    "Browser tests": ["tests/e2e"],
+    "Tests of the services of production": ["tests/servers"],
+    "Browser tests on the services of production": ["tests/e2e"],
+    "Database tests on PostgreSQL": ["tests", *IN_PARALLEL, "-m", "django_db and not embedded"],
 }
-POSTGRES = [
-    "-m",
-    "pytest",
-    "tests",
-    "--ignore=tests/e2e",
-    "-m",
-    "django_db and not embedded",
-    "-n",
-    "2",
-    "--dist",
-    "loadfile",
-]
-REAL_MODEL = ["-m", "pytest", "tests/real_model"]
+REAL_MODEL = ["tests/real_model"]
 
 
 def main() -> int:
@@ -45,17 +37,20 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="playground-tests-") as folder:
         environment = {**os.environ, "DATA_DIR": folder}
         if options.real_model:
-            return 0 if run("Tests with a real model", [sys.executable, *REAL_MODEL], environment) else 1
+            return 0 if run("Tests with a real model", pytest(REAL_MODEL), environment) else 1
         failed = [name for name, command in LINT.items() if not run(name, tool(command), environment)]
         if not options.lint_only:
             install_packages()
-            failed += [
-                name for name, command in SUITES.items() if not run(name, [sys.executable, *command], environment)
-            ]
             with postgres_server() as url:
-                name = "Database tests on PostgreSQL"
-                if not run(name, [sys.executable, *POSTGRES], {**environment, "DATABASE_URL": url}):
-                    failed.append(name)
+                variables = {
+                    "Browser tests on the services of production": {"PRODUCT": "servers"},
+                    "Database tests on PostgreSQL": {"DATABASE_URL": url},
+                }
+                failed += [
+                    name
+                    for name, arguments in SUITES.items()
+                    if not run(name, pytest(arguments), {**environment, **variables.get(name, {})})
+                ]
     print(f"\nFailed: {', '.join(failed)}" if failed else "\nAll green.", flush=True)
     return 1 if failed else 0
 
@@ -64,6 +59,10 @@ def tool(command: list[str]) -> list[str]:
     if command[0] == "manage.py":
         return [sys.executable, *command]
     return [sys.executable, "-m", *command]
+
+
+def pytest(arguments: list[str]) -> list[str]:
+    return [sys.executable, "-m", "pytest", *arguments]
 
 
 def run(name: str, command: list[str], environment: dict[str, str]) -> bool:
