@@ -69,10 +69,11 @@ class RunPrinter:
             case StepKind.RESPONSE:
                 self._response(step, contents.get(data["message"]))
             case StepKind.TOOL_CALL:
-                self._line(f"  → {data['name']} {printable(data['preview'])}")
+                self._line(f"  → {printable(data['name'])} {printable(data['preview'])}")
             case StepKind.TOOL_RESULT:
                 mark = self._style.ERROR("✗") if data["is_error"] else self._style.SUCCESS("✓")
-                self._line(f"  {mark} {data['name']} {duration(step.duration_ms)}  {printable(data['preview'])}")
+                said = printable(data["preview"])
+                self._line(f"  {mark} {printable(data['name'])} {duration(step.duration_ms)}  {said}")
             case StepKind.RETRY:
                 said = printable(str(data["error"]["message"]))
                 failed = f"  attempt {data['attempt']} failed, again in {data['wait_s']:.1f} s: "

@@ -4,17 +4,24 @@ the rules on finish reasons, ids and empty answers hold for all of them, streame
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from decimal import Decimal
 
 from llmcore.errors import ErrorKind, ProviderError
 from llmcore.messages import JSON, Delta, FinishReason, Message, ModelResponse, Part
 from llmcore.providers.base import ModelCall
-from llmcore.providers.call_drafts import CallDraft, build_calls
+from llmcore.providers.call_drafts import MAX_CALLS, CallDraft, build_calls
 from llmcore.providers.failures import broken
 from llmcore.providers.finish import settle
-from llmcore.providers.json_text import mend_surrogates
+from llmcore.providers.json_text import encode_json, mend_surrogates
 from llmcore.providers.think_tags import ThinkSplitter
 from llmcore.usage import Usage
+
+
+# What a server says about its answer stands in the first page of a run, so it is bounded.
+MAX_WORD = 200
+MAX_REFUSAL = 20_000
+MAX_USAGE_BYTES = 20_000
 
 
 class Answer:
@@ -70,7 +77,11 @@ class Answer:
         """The response; a stream without any sign of its end is `stream_incomplete`."""
         if self._splitter is not None:
             self._take(self._splitter.finish())
-        refusal = mend_surrogates("".join(self._refusal)) or None
+        refusal = mend_surrogates("".join(self._refusal))[:MAX_REFUSAL] or None
+        if len(self.drafts) > MAX_CALLS:
+            del self.drafts[MAX_CALLS:]
+            message = f"The answer asks for more than {MAX_CALLS:,} tool calls."
+            self.error = self.error or broken(ErrorKind.MALFORMED_RESPONSE, message)
         finish, error = self._finish(reasons, refusal, streamed=streamed, cancelled=cancelled)
         cut_off = error is not None or finish not in (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.PAUSE)
         return ModelResponse(
@@ -80,13 +91,13 @@ class Answer:
                 tool_calls=build_calls(self.drafts, self._call, cut_off=cut_off),
             ),
             finish_reason=finish,
-            finish_reason_raw=self.finish_raw,
-            usage=self.usage,
+            finish_reason_raw=self.finish_raw[:MAX_WORD],
+            usage=_bounded_usage(self.usage),
             error=error,
             refusal=refusal,
             cancelled=cancelled,
-            served_model=self.served_model,
-            response_id=self.response_id,
+            served_model=self.served_model and self.served_model[:MAX_WORD],
+            response_id=self.response_id and self.response_id[:MAX_WORD],
             provider_cost=self.provider_cost,
         )
 
@@ -104,7 +115,8 @@ class Answer:
             return FinishReason.CONTENT_FILTER, None
         finish = settle(self.finish_raw, reasons, has_calls=bool(self.drafts))
         if finish == FinishReason.ERROR:
-            message = f"The provider ended the answer with the reason “{self.finish_raw}” and said no more."
+            said = self.finish_raw[:MAX_WORD]
+            message = f"The provider ended the answer with the reason “{said}” and said no more."
             return finish, broken(ErrorKind.SERVER, message)
         if finish == FinishReason.STOP and not self._has_text():
             message = "The model ended its answer without any text or tool call."
@@ -137,3 +149,10 @@ class Answer:
         if text:
             parts.append(Part(text=text))
         return tuple(parts)
+
+
+def _bounded_usage(usage: Usage | None) -> Usage | None:
+    """The counts stay; the report that they were read from does not where it is no mere list of counts."""
+    if usage is not None and usage.raw is not None and len(encode_json(usage.raw)) > MAX_USAGE_BYTES:
+        return replace(usage, raw=None)
+    return usage

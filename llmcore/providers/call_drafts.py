@@ -11,6 +11,14 @@ from llmcore.providers.base import ModelCall
 from llmcore.providers.json_text import mend_surrogates
 
 
+# No answer asks for more in earnest, and each call becomes steps of the trace and a message.
+MAX_CALLS = 1_000
+# Longer than the name of any tool.
+MAX_NAME = 200
+# Some gateways put a signature of several thousand characters into an id.
+MAX_ID = 20_000
+
+
 @dataclass(kw_only=True, slots=True)
 class CallDraft:
     """A call as the provider sent it: `arguments` is a text or a decoded value."""
@@ -22,8 +30,9 @@ class CallDraft:
 
 
 def read_id(value: JSON) -> str | None:
-    """The provider's id; the text "null", which an SDK puts in its place, is none."""
-    return mend_surrogates(value) if isinstance(value, str) and value and value != "null" else None
+    """The provider's id; the text "null", which an SDK puts in its place, is none, nor is a text without end."""
+    usable = isinstance(value, str) and 0 < len(value) <= MAX_ID and value != "null"
+    return mend_surrogates(value) if usable else None
 
 
 def build_calls(drafts: Iterable[CallDraft], call: ModelCall, *, cut_off: bool) -> tuple[ToolCall, ...]:
@@ -31,7 +40,7 @@ def build_calls(drafts: Iterable[CallDraft], call: ModelCall, *, cut_off: bool) 
     schemas = {} if call.tool_choice == "none" else {tool.name: tool.parameters for tool in call.tools}
     calls = []
     for draft in drafts:
-        name = mend_surrogates(draft.name)
+        name = mend_surrogates(draft.name[:MAX_NAME])
         arguments, raw = read_arguments(draft.arguments, schemas.get(name))
         problem = None
         if cut_off:

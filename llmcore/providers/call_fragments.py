@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmcore.messages import JSON
-from llmcore.providers.call_drafts import CallDraft, read_id
+from llmcore.providers.call_drafts import MAX_CALLS, MAX_NAME, CallDraft, read_id
 from llmcore.providers.json_text import decode_json
 
 
@@ -67,6 +67,9 @@ class CallFragments:
 
     def _route(self, identity: str | None, index: JSON, name: str, arguments: JSON) -> _Open:
         found = self._find(identity, index, name, arguments)
+        if found is None and len(self._calls) > MAX_CALLS:
+            # The answer is refused for its many calls already.
+            found = self._calls[-1]
         if found is None:
             found = _Open(identity, index)
             self._calls.append(found)
@@ -104,5 +107,5 @@ class CallFragments:
     @staticmethod
     def _extend_name(draft: CallDraft, name: str) -> None:
         # A fragment equal to the name so far is a repeat (llama.cpp), any other one a continuation.
-        if name and name != draft.name:
+        if name and name != draft.name and len(draft.name) < MAX_NAME:
             draft.name += name

@@ -13,6 +13,7 @@ from llmcore.providers.json_text import decode_json, mend_surrogates
 
 MAX_MESSAGE = 2_000
 MAX_EXCERPT = 300
+MAX_WORD = 200
 # How much of a text is looked at to tell what it is.
 MAX_READ = 20_000
 
@@ -79,9 +80,9 @@ def failure(report: Report, status: int) -> ProviderError:
         message=clean_message(report.message) or f"The server answered with HTTP {status} and no message.",
         status=effective,
         retryable=is_retryable(kind, effective),
-        code=report.words[0] if report.words else None,
-        param=report.param,
-        failed_generation=report.failed_generation,
+        code=report.words[0][:MAX_WORD] if report.words else None,
+        param=report.param and report.param[:MAX_WORD],
+        failed_generation=report.failed_generation and report.failed_generation[:MAX_READ],
     )
 
 

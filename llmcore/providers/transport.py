@@ -19,6 +19,10 @@ from llmcore.providers.network import FRESH, REACH, AddressRefused, CheckedTrans
 from llmcore.trace import WireExchange
 
 MAX_REPLY_BYTES = 32 * 1024 * 1024
+# So many pieces of a captured body keep their times; what comes after them is one last piece.
+MAX_PIECES = 50_000
+# Asked for is plain text. Unpacked, a few bytes can be gigabytes, and captured they would hide what is in them.
+PACKED = frozenset({"gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress"})
 SECRET_REPLY_HEADERS = frozenset({"set-cookie", "www-authenticate", "proxy-authenticate"})
 # What may go wrong between the request and the end of the reply; `failure_of` tells what it was.
 FAILURES = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, AddressRefused, ConfigurationError, UnicodeError)
@@ -35,6 +39,13 @@ class ReplyTooLarge(httpx.StreamError):
         super().__init__(f"The response is longer than {MAX_REPLY_BYTES // 1024 // 1024} MiB.")
 
 
+class PackedReply(httpx.StreamError):
+    """The response is compressed."""
+
+    def __init__(self) -> None:
+        super().__init__("The server sent a compressed answer although it was asked for a plain one.")
+
+
 @dataclass(kw_only=True, slots=True)
 class Capture:
     """Collects one attempt for the raw capture. The provider's key is masked wherever it turns up."""
@@ -45,9 +56,17 @@ class Capture:
     status: int | None = None
     reply_headers: dict[str, str] = field(default_factory=dict)
     chunks: list[tuple[float, bytes]] = field(default_factory=list)
+    rest: bytearray = field(default_factory=bytearray)
 
     def add(self, chunk: bytes) -> None:
-        self.chunks.append((round((self.clock() - self.started) * 1000, 3), chunk))
+        if len(self.chunks) < MAX_PIECES:
+            self.chunks.append((round((self.clock() - self.started) * 1000, 3), chunk))
+        else:
+            self.rest += chunk
+
+    @property
+    def pieces(self) -> list[tuple[float, bytes]]:
+        return [*self.chunks, (self.chunks[-1][0], bytes(self.rest))] if self.rest else self.chunks
 
     def exchange(self, attempt: int, request: WireRequest, key: str, error: str | None) -> WireExchange:
         return WireExchange(
@@ -61,7 +80,7 @@ class Capture:
                 name: MASK if name in SECRET_REPLY_HEADERS else hide(value, key)
                 for name, value in self.reply_headers.items()
             },
-            chunks=masked_chunks(self.chunks, key),
+            chunks=masked_chunks(self.pieces, key),
             error=error,
         )
 
@@ -77,9 +96,12 @@ class Reply:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body's bytes as they arrive, bounded."""
+        codings = self.headers.get("content-encoding", "").lower().split(",")
+        if PACKED.intersection(coding.strip() for coding in codings):
+            raise PackedReply
         size = 0
         capture = self._capture
-        async for chunk in self._response.aiter_bytes():
+        async for chunk in self._response.aiter_raw():
             size += len(chunk)
             if size > MAX_REPLY_BYTES:
                 raise ReplyTooLarge
@@ -88,7 +110,10 @@ class Reply:
             yield chunk
 
     async def body(self) -> bytes:
-        return b"".join([chunk async for chunk in self.chunks()])
+        body = bytearray()
+        async for chunk in self.chunks():
+            body += chunk
+        return bytes(body)
 
 
 @asynccontextmanager
@@ -131,7 +156,6 @@ def outgoing_request(request: WireRequest, provider: Provider, fresh: bool) -> h
         "pool": provider.connect_timeout_s,
     }
     headers = request.headers_to_send()
-    # Compressed replies could grow past their bound within one read, and what is captured should be what came.
     headers["accept-encoding"] = "identity"
     headers["user-agent"] = "llmcore"
     for _, secret in request.secret_headers.values():
@@ -163,7 +187,7 @@ def failure_of(error: Exception, provider: Provider, *, answering: bool) -> Prov
             kind, message = ErrorKind.TIMEOUT, f"No connection within {provider.connect_timeout_s:g} s."
         case httpx.TimeoutException():
             kind, message = ErrorKind.TIMEOUT, f"The server sent nothing for {provider.read_timeout_s:g} s."
-        case ReplyTooLarge():
+        case ReplyTooLarge() | PackedReply():
             return ProviderError(kind=ErrorKind.MALFORMED_RESPONSE, message=str(error))
         case UnsendableKey():
             return ProviderError(kind=ErrorKind.AUTHENTICATION, message=str(error))
@@ -173,8 +197,6 @@ def failure_of(error: Exception, provider: Provider, *, answering: bool) -> Prov
             message = f"Can't connect: {error}. {start_advice(provider.base_url, provider.adapter)}".rstrip()
         case httpx.RemoteProtocolError() | httpx.NetworkError():
             message = "The connection broke off."
-        case httpx.DecodingError():
-            return ProviderError(kind=ErrorKind.MALFORMED_RESPONSE, message="The response's encoding is broken.")
         case _:
             return ProviderError(kind=ErrorKind.INVALID_REQUEST, message="The request can't be sent as it stands.")
     if answering and kind == ErrorKind.CONNECTION:

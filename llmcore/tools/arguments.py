@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError
 
+# Each value that doesn't fit costs the schema library time and memory, before the first of them is known.
+MAX_VALUES = 10_000
 MAX_OBJECTIONS = 10
 MAX_OBJECTION_CHARS = 300
 
@@ -36,6 +38,8 @@ def validator_for(parameters: dict[str, JSON]) -> Draft202012Validator:
 
 def objections(validator: Draft202012Validator, arguments: dict[str, JSON]) -> list[str]:
     """What the schema has against `arguments`, each with a JSON pointer to the place."""
+    if _has_more_values(arguments, MAX_VALUES):
+        return [f"the arguments: hold more than {MAX_VALUES:,} values; split them over several calls"]
     errors = sorted(validator.iter_errors(arguments), key=lambda error: [str(step) for step in error.absolute_path])
     found = [line for error in errors for line in _lines(error)]
     if len(found) > MAX_OBJECTIONS:
@@ -51,6 +55,18 @@ def explain_objections(found: list[str]) -> str:
 def pointer_to(path: Iterable[str | int]) -> str:
     """The JSON pointer (RFC 6901) of a path."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def _has_more_values(value: JSON, bound: int) -> bool:
+    stack = [value]
+    while stack and bound >= 0:
+        item = stack.pop()
+        bound -= 1
+        if isinstance(item, dict):
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            stack.extend(item)
+    return bool(stack)
 
 
 def _lines(error: ValidationError) -> list[str]:

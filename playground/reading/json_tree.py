@@ -18,6 +18,8 @@ LONG_STRING = 2_000
 STRING_CHUNK = 50_000
 OPEN_DEPTH = 3
 MAX_DEPTH = 30
+# A part that is further away has no button: each of them would carry the whole way to it.
+MAX_POINTER = 500
 
 
 class JsonTree:
@@ -32,9 +34,11 @@ class JsonTree:
         return mark_safe("".join(self._value(value, pointer, depth)))
 
     def rest(self, value: Any, pointer: str, offset: int) -> SafeString:
-        """What follows `offset` in the object, array or long string at `pointer`."""
+        """What follows `offset` in the object, array or long string at `pointer`; LookupError where it is none."""
         if isinstance(value, str):
             return mark_safe("".join(self._string_rest(value, pointer, offset)))
+        if not isinstance(value, dict | list):
+            raise LookupError(pointer)
         return mark_safe("".join(self._items(value, pointer, OPEN_DEPTH, offset)))
 
     def _value(self, value: Any, pointer: str, depth: int, before: str = "", after: str = "") -> Iterator[str]:
@@ -85,7 +89,7 @@ class JsonTree:
             self._left -= 1
             key, item = entries[index]
             is_keyed = isinstance(value, dict)
-            before = f'<span class="j-k">{_quoted(str(key))}</span><span class="j-p">: </span>' if is_keyed else ""
+            before = f'<span class="j-k">{_key(str(key))}</span><span class="j-p">: </span>' if is_keyed else ""
             after = '<span class="j-p">,</span>' if index < len(entries) - 1 else ""
             yield "<li>"
             yield from self._value(item, f"{pointer}/{_token(str(key))}", depth, before, after)
@@ -115,6 +119,8 @@ class JsonTree:
         return self._button(label, target="this", pointer=pointer, offset=offset)
 
     def _button(self, label: str, *, target: str, **query: Any) -> str:
+        if len(query["pointer"]) > MAX_POINTER:
+            return f'<span class="cnt">{escape(label)}</span>'
         url = escape(f"{self._url}&{urlencode(query)}")
         return (
             f'<button type="button" class="pg-more" hx-get="{url}" hx-target="{target}" hx-swap="outerHTML">'
@@ -128,7 +134,7 @@ def find(value: Any, pointer: str) -> Any:
         token = token.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict):
             value = value[token]
-        elif isinstance(value, list) and token.isdecimal():
+        elif isinstance(value, list) and token.isdecimal() and len(token) < 10:
             value = value[int(token)]
         else:
             raise LookupError(pointer)
@@ -138,6 +144,10 @@ def find(value: Any, pointer: str) -> Any:
 def _quoted(text: str) -> str:
     """JSON spelling, escaped; the quotes at both ends are `&quot;`."""
     return escape(json.dumps(shown(text), ensure_ascii=False))
+
+
+def _key(key: str) -> str:
+    return _quoted(key if len(key) <= LONG_STRING else key[:LONG_STRING] + "…")
 
 
 def _token(key: str) -> str:
@@ -158,7 +168,7 @@ def one_line(value: Any, limit: int = 400) -> SafeString:
             break
         css = "s" if isinstance(item, str) else "l" if item is None or isinstance(item, bool) else "n"
         parts.append(
-            f'<span class="j-k">{escape(shown(key))}</span><span class="j-p">: </span>'
+            f'<span class="j-k">{escape(shown(key[:limit]))}</span><span class="j-p">: </span>'
             f'<span class="j-{css if not isinstance(item, (dict, list)) else "p"}">{escape(shown(text))}</span>'
         )
     inner = '<span class="j-p">, </span>'.join(parts)

@@ -42,15 +42,14 @@ def piece_of(request: StaffRequest, record: StepRecord, box: Box) -> HttpRespons
     if "pointer" not in query:
         view = next_view(box.text, number(query, "offset") or 0)
         return TemplateResponse(request, "playground/run/chunk.html", {"view": view, "url": url})
+    tree, offset = JsonTree(url), number(query, "offset")
     try:
         value = find(box.value, query["pointer"])
+        if offset is None:
+            return HttpResponse(tree.value(value, query["pointer"]))
+        return HttpResponse(tree.rest(value, query["pointer"], offset))
     except LookupError as error:
         raise Http404(str(error)) from error
-    tree = JsonTree(url)
-    offset = number(query, "offset")
-    if offset is None:
-        return HttpResponse(tree.value(value, query["pointer"]))
-    return HttpResponse(tree.rest(value, query["pointer"], offset))
 
 
 def box_url(request: StaffRequest, record: StepRecord, box: Box) -> str:
