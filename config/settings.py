@@ -210,7 +210,8 @@ LOGGING = {
     "root": {"handlers": ["stream"], "level": env.LOG_LEVEL},
     "loggers": {
         # Their own handlers would write everything a second time, in another form.
-        **{name: {"handlers": [], "propagate": True} for name in ("django", "uvicorn")},
+        "django": {"handlers": [], "propagate": True},
+        "uvicorn.error": {"handlers": ["stream"], "propagate": False},
         # It would log the whole URL of each call, and some services want their key in it.
         "httpx": {"level": "WARNING"},
     },

@@ -30,5 +30,7 @@ def hand_over_on_commit(run_id: int) -> None:
 
 
 def patience(*, queued_at: datetime, now: datetime) -> timedelta:
-    """How long to wait for a claim before handing over again: doubles, so that a long queue isn't flooded."""
-    return max(timedelta(seconds=2 * settings.LLM_LEASE_S), now - queued_at)
+    """How long to wait for a claim before handing over again: doubles, so that a long queue isn't flooded, but not
+    without end, for what is lost while a run waits must not make it wait as long again."""
+    lease = timedelta(seconds=settings.LLM_LEASE_S)
+    return max(2 * lease, min(now - queued_at, 20 * lease))

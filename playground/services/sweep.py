@@ -9,6 +9,7 @@ import logging
 from datetime import datetime
 
 from django.db import transaction
+from kombu.exceptions import OperationalError
 
 from llmcore.runs.outcome import EndReason, RunStatus
 from playground.claims import end_columns
@@ -36,7 +37,11 @@ def sweep(*, now: datetime) -> None:
     if stale.exists():
         stale.delete()
     for run in overdue.filter(status=RunStatus.QUEUED).only("queued_at", "lease_until"):
-        hand_over_again(run, now=now)
+        try:
+            hand_over_again(run, now=now)
+        except OperationalError as error:
+            logger.warning("the broker is away, waiting runs are handed over later: %s", error)
+            break
 
 
 @transaction.atomic
@@ -74,6 +79,12 @@ def hand_over_again(run: Run, *, now: datetime) -> bool:
     waiting = Run.objects.filter(pk=run.pk, status=RunStatus.QUEUED, lease_until=run.lease_until)
     if not waiting.update(lease_until=now + patience(queued_at=run.queued_at, now=now)):
         return False
+    try:
+        hand_over(run.pk)
+    except OperationalError:
+        # Nobody was told, so it isn't waited for.
+        soon = now + patience(queued_at=now, now=now)
+        Run.objects.filter(pk=run.pk, status=RunStatus.QUEUED).update(lease_until=soon)
+        raise
     logger.info("run %s waits since %s: handed over again", run.pk, run.queued_at)
-    hand_over(run.pk)
     return True

@@ -17,7 +17,7 @@ from pytest_django import Settings
 
 from llmcore.providers.scripted.scenario import Turn
 from playground.models import Run, RunPartial
-from playground.queue import hand_over
+from playground.queue import hand_over, patience
 from playground.services.cancel_run import cancel_run
 from playground.services.continue_run import continue_run
 from playground.services.start_run import start_run, write_run
@@ -183,6 +183,25 @@ def test_a_run_that_no_worker_was_told_of_is_found(
     Run.objects.filter(pk=run.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
     start_worker()
     wait_for(lambda: status(run) == "completed")
+
+
+def test_a_broker_that_is_away_makes_no_run_wait_as_long_again(environment: dict[str, str], slow: Script) -> None:
+    waiting = [write_run(request=slow.request(), by=None) for _ in range(2)]
+    now = timezone.now()
+    Run.objects.update(queued_at=now - timedelta(hours=1), lease_until=now - timedelta(seconds=1))
+    code = "from django.utils import timezone\nfrom playground.services.sweep import sweep\nsweep(now=timezone.now())"
+    manage({**environment, "REDIS_URL": "redis://127.0.0.1:1/0"}, code)
+    leases = [run.lease_until for run in Run.objects.order_by("pk") if run.lease_until]
+    assert len(leases) == len(waiting)
+    assert max(leases) < timezone.now() + timedelta(seconds=2 * LEASE_S)
+
+
+@pytest.mark.parametrize(("waited_s", "patience_s"), [(0, 4), (3, 4), (10, 10), (3600, 40)])
+def test_patience_grows_with_the_wait_but_not_without_end(
+    waited_s: int, patience_s: int, environment: dict[str, str]
+) -> None:
+    now = timezone.now()
+    assert patience(queued_at=now - timedelta(seconds=waited_s), now=now) == timedelta(seconds=patience_s)
 
 
 def test_redis_works_in_place_of_the_file_system(

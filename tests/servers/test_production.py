@@ -205,6 +205,7 @@ def test_log_is_lines_of_json_without_secrets(site: Site) -> None:
             lines = replica.log.read_text().splitlines()
             entries = [json.loads(line) for line in lines if line.startswith("{")]
             assert entries and {"time", "level", "logger", "message", "process"} <= entries[0].keys()
+            assert not any("/healthz" in line for line in lines), "requests are in the proxy's log"
             assert not any(secret in line for line in lines for secret in new_secrets_of(site))
 
 
