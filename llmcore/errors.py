@@ -67,7 +67,7 @@ ADVICE: dict[ErrorKind, str] = {
     ErrorKind.MALFORMED_RESPONSE: "The server's answer is not what this wire format promises. Check the provider's "
     "type and base URL; the raw response shows what came.",
     ErrorKind.STREAM_INCOMPLETE: "The stream broke off before the answer was finished. Run it again.",
-    ErrorKind.EMPTY_RESPONSE: "The model answered with nothing: no text, no tool call. Run it again or change the prompt.",
+    ErrorKind.EMPTY_RESPONSE: "The model answered with nothing: no text, no call. Run it again or change the prompt.",
     ErrorKind.MALFORMED_TOOL_CALL: "The model's tool call can't be read. Simplify the tool or change the model.",
     ErrorKind.TOOL_USE_FAILED: "The provider could not parse the model's tool call. Run it again or offer fewer tools.",
 }
