@@ -84,20 +84,19 @@ DEMO_MODEL_URL = env.str("DEMO_MODEL_URL", default="http://127.0.0.1:8766/v1")
 LEASE_S = env.float("LLM_LEASE_S", default=15.0)
 
 
-def days(name: str, default: str) -> int | None:
+def days(text: str) -> int | None:
     """A number of days after which something is deleted; `None` for "never"."""
-    text = env.str(name, default=default).strip().lower()
     if text != "never" and not text.isdecimal():
-        raise ImproperlyConfigured(f"{name} is {text!r}, neither a number of days nor “never”.")
+        raise ImproperlyConfigured(f"A retention of {text!r}: it is a number of days, or “never”.")
     return None if text == "never" else int(text)
 
 
-RAW_RETENTION_DAYS = days("LLM_RAW_RETENTION_DAYS", "7")
-CONTENT_RETENTION_DAYS = days("LLM_CONTENT_RETENTION_DAYS", "90")
-METADATA_RETENTION_DAYS = days("LLM_METADATA_RETENTION_DAYS", "never")
+RAW_RETENTION_DAYS = days(env.str("LLM_RAW_RETENTION_DAYS", default="7"))
+CONTENT_RETENTION_DAYS = days(env.str("LLM_CONTENT_RETENTION_DAYS", default="90"))
+METADATA_RETENTION_DAYS = days(env.str("LLM_METADATA_RETENTION_DAYS", default="never"))
 PRIVACY_LEVEL = env.str("LLM_PRIVACY_LEVEL", default="full")
 # Unset, raw captures are allowed at the privacy level "full" only.
-RAW_CAPTURE = env.bool("LLM_RAW_CAPTURE") if env.str("LLM_RAW_CAPTURE", default="") else None
+RAW_CAPTURE = env.parse_value(text, bool) if (text := env.str("LLM_RAW_CAPTURE", default="")) else None
 
 # How many connections to the database server a process of the web server shares among its requests; 0 for one each.
 DATABASE_POOL_SIZE = env.int("DATABASE_POOL_SIZE", default=0)

@@ -1,9 +1,9 @@
 """The playground as a Django app."""
 
 from django.apps import AppConfig
-from django.core.checks import register
 
-from playground.checks import retention_and_privacy
+from playground.privacy import site_level
+from playground.retention import Retention
 
 
 class PlaygroundConfig(AppConfig):
@@ -12,4 +12,6 @@ class PlaygroundConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        register(retention_and_privacy)
+        # ImproperlyConfigured: no process is to start with settings by which it would store too much or too long.
+        site_level()
+        Retention.of_site()

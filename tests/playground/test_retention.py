@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from io import StringIO
 
 import pytest
+from django.apps import AppConfig, apps
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 from django.test import Client
@@ -22,7 +23,6 @@ from llmcore.models import UsageRecord
 from llmcore.runs.outcome import EndReason, RunStatus
 from llmcore.trace import WireExchange
 from playground import worker
-from playground.checks import retention_and_privacy
 from playground.deletions import contents_deletion, deletions, raw_deletion
 from playground.models import Run, RunContent, RunStep, RunTag, WireExchangeRecord
 from playground.reading.watch import Watch
@@ -274,6 +274,11 @@ def test_workers_purge_when_they_start_and_then_not_with_every_sweep(sweeping: N
 # Settings
 
 
+def playground() -> AppConfig:
+    """The app, which looks at its settings whenever a process starts."""
+    return apps.get_app_config("playground")
+
+
 @pytest.mark.parametrize(
     ("raw", "contents", "metadata", "wrong"),
     [
@@ -300,20 +305,21 @@ def test_days_that_contradict_each_other_are_refused(
 
     if not wrong:
         assert Retention.of_site() == Retention(raw_days=raw, content_days=contents, metadata_days=metadata)
-        assert retention_and_privacy() == []
+        playground().ready()
         return
     with pytest.raises(ImproperlyConfigured, match=re.escape(wrong)):
         Retention.of_site()
     with pytest.raises(ImproperlyConfigured):
         purge(now=NOW)
-    assert [message.id for message in retention_and_privacy()] == ["playground.E001"]
+    with pytest.raises(ImproperlyConfigured, match="LLM_RAW_RETENTION_DAYS"):
+        playground().ready()
 
 
 def test_an_unknown_privacy_level_is_refused(settings: Settings) -> None:
     settings.LLM_PRIVACY_LEVEL = "secret"
 
-    (message,) = retention_and_privacy()
-    assert message.id == "playground.E002" and "full, redacted, metadata" in message.msg
+    with pytest.raises(ImproperlyConfigured, match="one of: full, redacted, metadata"):
+        playground().ready()
 
 
 def test_by_default_captures_are_kept_for_a_week_contents_for_90_days_and_metadata_for_good() -> None:
