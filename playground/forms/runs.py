@@ -37,6 +37,10 @@ class KnownOrNotField(forms.CharField):
         super().__init__(label=label, required=False, max_length=NAME_CHARS, widget=forms.Select)
         self.choices: list[tuple[str, Any]] = []
 
+    def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
+        """A list of choices has no length to bound."""
+        return {}
+
 
 class DayField(forms.DateField):
     """A day that any database and time zone can stand."""
