@@ -130,3 +130,17 @@ def test_a_reader_that_has_seen_enough_does_not_end_the_run(environment: dict[st
         )
     assert done.stdout.startswith("Run ") and "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
     assert Run.objects.get().status == "completed"
+
+
+def test_what_a_site_doesnt_store_is_printed_all_the_same(environment: dict[str, str]) -> None:  # R2
+    turns = Turn(text="Let me look.", tool_calls=(call("list_policies"),)), Turn(text="There are some.")
+    with script(*turns, tool_groups=["policies"]) as model:
+        arguments = (model.configuration.slug, "--prompt", "Which policies are there?")
+        done = llm_run({**environment, "LLM_PRIVACY_LEVEL": "metadata"}, *arguments)
+        refused = llm_run({**environment, "LLM_PRIVACY_LEVEL": "metadata"}, *arguments, "--raw")
+
+    assert done.returncode == 0, done.stderr
+    assert "Let me look." in done.stdout and done.stdout.count("There are some.") == 1
+    run = Run.objects.get()
+    assert (run.prompt, run.answer, run.privacy_level) == ("", "", "metadata")
+    assert refused.returncode == 1 and "excludes raw captures" in refused.stderr

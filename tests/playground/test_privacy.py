@@ -35,6 +35,7 @@ from playground.services.sweep import sweep
 from tests.factories import ConfigurationFactory, UserFactory
 from tests.playground.database import empty_search_index, found_in_database
 from tests.playground.driven import Script, call, in_background, script, site_tool, wait_for
+from tests.playground.recorded import RecordedRun
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -261,6 +262,16 @@ def test_a_queued_run_that_is_cancelled_says_nothing_more(level: PrivacyLevel, s
     assert found_in_database(*SECRET.values()) == {}
     run.refresh_from_db()
     assert run.detail == "Cancelled by ada."
+
+
+def test_the_page_says_why_no_text_streams_in(settings: Settings, client: Client) -> None:
+    client.force_login(UserFactory(is_superuser=True))
+    for level in PrivacyLevel:
+        recorded = RecordedRun(privacy_level=level)
+        sequence = recorded.request()
+        url = reverse("playground:run_step", args=[recorded.run.pk, sequence])
+        page = client.get(url, {"tab": "response"}, headers={"HX-Request": "true"}).content.decode()
+        assert ("What is being streamed is not stored" in page) is (level is PrivacyLevel.METADATA)
 
 
 # Interrupted runs, L15b

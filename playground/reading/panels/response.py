@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmcore.messages import Message
 from llmcore.trace import StepKind
+from playground.privacy import PrivacyLevel
 from playground.reading.boxes import Box, any_box, json_box, text_box
 from playground.reading.panels.base import Panel, Query, Tab, boxes_of
 from playground.reading.panels.messages import Call
@@ -36,6 +37,7 @@ def read(record: StepRecord, query: Query) -> Panel:
         "response_id": data.get("response_id"),
         "streaming": record.line.running,
         "partial": record.partial,
+        "partial_stored": record.run.privacy_level != PrivacyLevel.METADATA,
         "unfinished": end is None and not record.line.running,
         "other_parts": _other_parts(message),
         "called": [] if message else [str(asked.get("name") or "") for asked in data.get("calls") or ()],
