@@ -38,7 +38,6 @@ def refuse(name: str, what: str) -> NoReturn:
 
 def secret_file(path: Path, make: str) -> str:
     """The content of `path`; a new file, readable by its owner only, gets the value `make`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -63,6 +62,9 @@ CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 DATABASE_URL = env.str("DATABASE_URL", default="")
 REDIS_URL = env.str("REDIS_URL", default="")
 PRODUCTION = env.bool("PRODUCTION", default=bool(DATABASE_URL) and not DEBUG)
+# Without a database server it holds all that runs say, and the sessions of those who are logged in; in production,
+# files that everybody may read.
+DATA_DIR.mkdir(mode=0o755 if PRODUCTION else 0o700, parents=True, exist_ok=True)
 SECRET_KEY = env.str("SECRET_KEY", default="")
 # Comma-separated Fernet keys, the newest first; the others only decrypt.
 ENCRYPTION_KEYS = env.list("LLM_ENCRYPTION_KEYS", default=[])

@@ -8,7 +8,6 @@ from config import env
 
 BASE_DIR = env.BASE_DIR
 DATA_DIR = env.DATA_DIR
-DATA_DIR.mkdir(parents=True, exist_ok=True)
 
 SECRET_KEY = env.SECRET_KEY
 DEBUG = env.DEBUG
