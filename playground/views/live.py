@@ -14,7 +14,7 @@ from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingH
 from django.utils.cache import add_never_cache_headers
 
 from playground.models import Run
-from playground.reading.watch import Watch
+from playground.reading.watch import Event, Watch
 from playground.views import StaffRequest, admin_page
 from playground.wakeups import wakeups
 
@@ -80,7 +80,7 @@ async def stream(request: StaffRequest, watch: Watch) -> AsyncIterator[str]:
         yield f"retry: {RECONNECT_MS}\n\n"
         async with wakeups(watch.run_id) as waking:
             while time.monotonic() - opened < LIFETIME_S:
-                events = await sync_to_async(watch.look)()
+                events = await sync_to_async(look)(watch)
                 for event in events:
                     yield event.encode()
                 if watch.ended:
@@ -98,6 +98,14 @@ async def stream(request: StaffRequest, watch: Watch) -> AsyncIterator[str]:
         logger.warning("the live page of run %s lost the database: %s", watch.run_id, error)
     finally:
         await sync_to_async(leave)()
+
+
+def look(watch: Watch) -> list[Event]:
+    events = watch.look()
+    if connection.settings_dict["OPTIONS"].get("pool"):
+        # A stream waits nearly all of its time: others need the connection.
+        connection.close()
+    return events
 
 
 def leave() -> None:

@@ -18,6 +18,7 @@ from tests.servers.visitor import Visitor
 
 PASSWORD = "correct horse battery"
 LEASE_S = 3.0
+POOL_SIZE = 3
 SENTENCE = "word " * 60
 LOOK_UP = Turn(tool_calls=(call("list_policies"),))
 SCENARIOS = [
@@ -69,7 +70,9 @@ class Site:
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     model = ScriptedModel(SCENARIOS)
-    installation = Installation(tmp_path_factory.mktemp("installation"), LLM_LEASE_S=str(LEASE_S))
+    folder = tmp_path_factory.mktemp("installation")
+    # Small, so that tests notice who holds more than needed.
+    installation = Installation(folder, LLM_LEASE_S=str(LEASE_S), DATABASE_POOL_SIZE=str(POOL_SIZE))
     with serve(model) as url:
         try:
             installation.collect_static()

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -15,7 +16,7 @@ import yaml
 
 from config.new_secrets import new_secrets
 from tests.installation import ROOT, VariableMissing, load_services
-from tests.servers.conftest import PASSWORD, Site
+from tests.servers.conftest import PASSWORD, POOL_SIZE, Site
 from tests.servers.visitor import RUNS, Visitor
 
 SECRETS = {**new_secrets(), "ALLOWED_HOSTS": "llm.example.com"}
@@ -213,8 +214,21 @@ def new_secrets_of(site: Site) -> list[str]:
     return [site.installation.variables[name] for name in new_secrets()]
 
 
-def test_workers_hold_no_more_than_their_connections(site: Site, admin: Visitor) -> None:
-    for _ in range(30):
-        assert admin.get(RUNS).status_code == 200
-    ((count,),) = site.rows("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
-    assert count <= 2 * 10 + 2 * 6 + 1
+def test_live_pages_hold_no_connection_while_they_wait(site: Site, admin: Visitor) -> None:
+    run = admin.start_run("slower")
+    site.installation.wait(lambda: site.streaming(run), "the answer to be streamed", 30)
+    with ExitStack() as stack:
+        # More than all web processes have connections.
+        visitors = [stack.enter_context(Visitor(site.installation.url)) for _ in range(4 * POOL_SIZE)]
+        streams = []
+        for visitor in visitors:
+            visitor.cookies = admin.cookies
+            streams.append(stack.enter_context(visitor.events(run)))
+        for events in streams:
+            assert next(events)[0] == "step"
+        for _ in range(10):
+            assert admin.get(RUNS).status_code == 200
+        ((count,),) = site.rows("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")
+        # Each worker has some for its runs and its sweep; one is ours.
+        assert count <= 2 * POOL_SIZE + 2 * 6 + 1
+        assert {[name for name, _ in events][-1] for events in streams} == {"end"}
