@@ -41,6 +41,8 @@ class Channel(filesystem.Channel):
 class Transport(filesystem.Transport):
     """The transport to be named in the broker's URL."""
 
+    # Files have no host: without this, each connection warns that none is given.
+    default_connection_params: dict[str, Any] = {}
     Channel = Channel
 
 
