@@ -17,7 +17,6 @@ from llmcore.providers.json_text import encode_json, mend_surrogates
 from llmcore.providers.think_tags import ThinkSplitter
 from llmcore.usage import Usage
 
-
 # What a server says about its answer stands in the first page of a run, so it is bounded.
 MAX_WORD = 200
 MAX_REFUSAL = 20_000

@@ -10,7 +10,6 @@ from llmcore.providers.arguments import read_arguments
 from llmcore.providers.base import ModelCall
 from llmcore.providers.json_text import mend_surrogates
 
-
 # No answer asks for more in earnest, and each call becomes steps of the trace and a message.
 MAX_CALLS = 1_000
 # Longer than the name of any tool.
