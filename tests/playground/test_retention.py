@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from io import StringIO
 
@@ -246,27 +246,28 @@ def test_of_several_workers_one_purges_each_run() -> None:
 # The periodic job
 
 
-@pytest.fixture
-def sweeping(settings: Settings) -> Iterator[None]:
-    settings.LLM_LEASE_S = 1.0
-    try:
-        with in_background(worker.keep_sweeping):
+@contextmanager
+def sweeping() -> Iterator[None]:
+    with in_background(worker.keep_sweeping):
+        try:
             yield
+        finally:
             worker.stopping.set()
-    finally:
-        worker.stopping.clear()
+    worker.stopping.clear()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_workers_purge_when_they_start_and_then_not_with_every_sweep(sweeping: None) -> None:
+def test_workers_purge_when_they_start_and_then_not_with_every_sweep(settings: Settings) -> None:
+    settings.LLM_LEASE_S = 1.0
     old = timezone.now() - timedelta(days=8)
     first = run_of(age_days=8, ended_at=old)
-    wait_for(lambda: "raw" not in left_of(first), "the purge")
+    with sweeping():
+        wait_for(lambda: "raw" not in left_of(first), "the purge")
 
-    second = run_of(age_days=8, ended_at=old)
-    for _ in range(3):
-        seen = worker.last_swept
-        wait_for(lambda seen=seen: worker.last_swept > seen, "the next sweep")
+        second = run_of(age_days=8, ended_at=old)
+        for _ in range(3):
+            seen = worker.last_swept
+            wait_for(lambda seen=seen: worker.last_swept > seen, "the next sweep")
 
     assert "raw" in left_of(second)
 
