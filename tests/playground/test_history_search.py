@@ -238,6 +238,8 @@ def test_run_is_found_by_what_people_wrote_about_it() -> None:
 
 
 def test_index_forgets_what_was_and_what_is_gone() -> None:
+    # Tests with transactions of their own leave rows: no model stands for them.
+    before = count_indexed()
     run = make_run(prompt="first words")
     Run.objects.filter(pk=run.pk).update(prompt="other words")
     index_run(run.pk)
@@ -245,10 +247,10 @@ def test_index_forgets_what_was_and_what_is_gone() -> None:
     pk = run.pk
     run.delete()
     index_run(pk)
-    assert count_indexed() == 0
+    assert count_indexed() == before
     doomed = [make_run().pk, make_run().pk]
     forget_runs(doomed)
-    assert count_indexed() == 0
+    assert count_indexed() == before
 
 
 def test_end_that_no_driver_writes_is_found_too() -> None:
