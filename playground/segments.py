@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from llmcore import store
 from llmcore.configuration import Configuration
@@ -15,7 +15,7 @@ from llmcore.trace import RunStep
 from playground.models import Run
 from playground.rows import load_contents, load_steps
 from playground.services.prepare_run import PreparedRun, gate_for
-from playground.services.start_run import RunRequest
+from playground.services.start_run import RunRequest, rounds_allowed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,12 +45,14 @@ def next_segment(run: Run) -> Segment:
     refuse_other_model(run, configuration)
     steps, contents = load_steps(run.pk), load_contents(run.pk)
     state = replay(initial_state(run, contents), steps, contents)
+    # The site's limit may be another one than when the run was planned.
+    limits = replace(state.limits, max_rounds=rounds_allowed(state.limits.max_rounds))
     # Rights and switches may have changed since: a tool that is no longer allowed isn't there to be called.
     gate = gate_for(configuration, requested=state.offered, assembly=None, user=run.user)
     return Segment(
         configuration=configuration,
         tools={tool.name: tool for tool in gate.offered},
-        state=state,
+        state=replace(state, limits=limits),
         steps=steps,
         contents=contents,
     )

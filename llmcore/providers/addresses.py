@@ -18,6 +18,8 @@ METADATA = frozenset(
     ip_address(text)
     for text in ("169.254.169.254", "fd00:ec2::254", "100.100.100.200", "192.0.0.192", "168.63.129.16", "fd20:ce::254")
 )
+# Source: the same. In it are also the services that hand out credentials and resolve names.
+INSTANCE_SERVICES = ip_network("fd00:ec2::/32")
 NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
 
 
@@ -27,9 +29,12 @@ def reach_of(text: str) -> Reach:
         address = _embedded(ip_address(text.partition("%")[0]))
     except ValueError:
         return "refused"
-    if address in METADATA or address.is_link_local or address.is_multicast or address.is_unspecified:
+    if address in METADATA or address in INSTANCE_SERVICES:
         return "refused"
-    if address.is_loopback:
+    if address.is_link_local or address.is_multicast or address.is_unspecified:
+        return "refused"
+    # Site-local addresses were private networks before there were unique local ones, and count as global since.
+    if address.is_loopback or (isinstance(address, IPv6Address) and address.is_site_local):
         return "private"
     if address.is_reserved:
         return "refused"

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import models, transaction
+from django.core.exceptions import ValidationError
+from django.db import DataError, IntegrityError, models, transaction
 
 from llmcore import store
 from llmcore.messages import JSON
 from llmcore.models import Configuration
 from llmcore.redaction import Redactor
+from llmcore.runs.outcome import STATUS_OF, EndReason
 from llmcore.trace import RunStep
 from playground.deletions import deletions
 from playground.models import Run, RunTag, WireExchangeRecord
@@ -61,9 +63,19 @@ def export_run(*, run: Run, raw: bool = False) -> dict[str, JSON]:
 
 @transaction.atomic
 def import_run(*, data: Mapping[str, JSON], by: User | None) -> Run:
-    """A new run from what `export_run` gave; ValueError where it isn't such an export."""
+    """A new run from what `export_run` gave of one that had ended; ValueError where it isn't such an export."""
     if data.get("format") != FORMAT:
         raise ValueError(f"this is no exported run: its format is {data.get('format')!r}, not {FORMAT!r}")
+    try:
+        return _imported(data, by)
+    except (LookupError, TypeError, AttributeError, OverflowError, ValidationError, IntegrityError, DataError) as error:
+        raise ValueError(f"this exported run is damaged: {type(error).__name__}: {error}") from error
+
+
+def _imported(data: Mapping[str, JSON], by: User | None) -> Run:
+    reason = EndReason(data["run"]["reason"])
+    if data["run"]["status"] != STATUS_OF[reason] or not data["run"]["ended_at"]:
+        raise ValueError("this run had not ended when it was exported: no worker here would ever end it")
     run = Run(
         user=by,
         configuration=Configuration.objects.filter(slug=data["configuration"]).first(),

@@ -76,7 +76,7 @@ def run_own_note(request: StaffRequest, run: Run) -> HttpResponse:
                 raise Http404
             context |= {"saved_at": timezone.now(), "seen": digest_of_note(note)}
     else:
-        context["problem"] = form.errors["note"][0]
+        context["problem"] = next(iter(form.errors.values()))[0]
     status = 200 if "saved_at" in context else 422
     return TemplateResponse(request, "playground/run/own_note_state.html", context, status=status)
 
