@@ -75,11 +75,16 @@ def is_number(text: str) -> bool:
 
 
 async def stream(request: StaffRequest, watch: Watch) -> AsyncIterator[str]:
-    opened = said = time.monotonic()
+    opened = said = checked = time.monotonic()
     try:
         yield f"retry: {RECONNECT_MS}\n\n"
         async with wakeups(watch.run_id) as waking:
-            while time.monotonic() - opened < LIFETIME_S:
+            while (now := time.monotonic()) - opened < LIFETIME_S:
+                # Also while there is news all the time, and before what is new is looked for.
+                if max(now - checked, now - said) > HEARTBEAT_S:
+                    if not await sync_to_async(still_welcome)(request, watch):
+                        return
+                    checked = now
                 events = await sync_to_async(look)(watch)
                 for event in events:
                     yield event.encode()
@@ -87,9 +92,7 @@ async def stream(request: StaffRequest, watch: Watch) -> AsyncIterator[str]:
                     return
                 if events:
                     said = time.monotonic()
-                elif time.monotonic() - said > HEARTBEAT_S:
-                    if not await sync_to_async(still_welcome)(request, watch):
-                        return
+                elif now - said > HEARTBEAT_S:
                     yield ": still there\n\n"
                     said = time.monotonic()
                 await waking.wait()
