@@ -9,6 +9,8 @@ from playground.search.words import words_of
 
 MAX_CHARS = 200
 MAX_TERMS = 16
+# Half of all words begin with some letter.
+MIN_PREFIX_CHARS = 2
 
 _PIECE = re.compile(r'"(?P<phrase>[^"]*)(?:"|$)|(?P<word>[^\s"]+)')
 _QUOTES = str.maketrans(dict.fromkeys("“”„‟«»", '"'))
@@ -32,5 +34,6 @@ def terms_of(text: str) -> tuple[Term, ...]:
     for piece in pieces[:MAX_TERMS]:
         quoted = piece["phrase"] is not None
         if words := tuple(words_of(piece["phrase"] if quoted else piece["word"])):
-            terms.append(Term(words, prefix=not quoted and piece is pieces[-1]))
+            may_go_on = not quoted and piece is pieces[-1] and len(words[-1]) >= MIN_PREFIX_CHARS
+            terms.append(Term(words, prefix=may_go_on))
     return tuple(terms)
