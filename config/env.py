@@ -8,11 +8,12 @@ and what protects them on their way is switched on.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import sys
 from pathlib import Path
 from typing import NoReturn
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import environ
 from cryptography.fernet import Fernet
@@ -23,6 +24,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 
 MAKE_SECRETS = "python -m config.new_secrets"
+PASSWORD_IN_ADDRESS = re.compile(r"://[^/?#\s:@]*:([^/?#\s@]+)@")
 # What servers take as "starting it again is of no use".
 START_REFUSED = 3
 
@@ -122,10 +124,10 @@ def environment_secret(name: str) -> str | None:
 
 def secret_values() -> list[str]:
     """Values of this process's environment that look like secrets by their name, and the passwords in its addresses of
-    servers, to be removed from what is written."""
-    words = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+    servers (of the database, the queue, mail, …), to be removed from what is written."""
+    words = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
     named = [value for name, value in os.environ.items() if any(word in name.upper() for word in words)]
-    inside = [unquote(urlsplit(url).password or "") for url in (DATABASE_URL, REDIS_URL)]
+    inside = [unquote(found) for value in os.environ.values() for found in PASSWORD_IN_ADDRESS.findall(value)]
     return [value for value in (*named, *inside) if len(value) >= 8]
 
 

@@ -34,7 +34,7 @@ def _number(text: str) -> float | None:
 def _until(text: str, now: datetime) -> float | None:
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -201,3 +201,12 @@ def test_the_name_of_a_tool_gives_a_terminal_no_orders() -> None:
         call_command("llm_run", model.configuration.slug, prompt="What is it?", stdout=out, no_color=True)
 
     assert "owned" in out.getvalue() and "\x1b" not in out.getvalue() and "\x07" not in out.getvalue()
+
+
+@pytest.mark.parametrize("said", ["Mon, 01 Dec 99999999999 00:00:00 GMT", "1 Dec 2026 99999999999:00", "-1e999"])
+async def test_an_absurd_time_to_wait_is_none(client: ModelClient, said: str) -> None:
+    headers = {"content-type": "application/json", "retry-after": said.encode().decode("latin-1")}
+
+    response = await response_of(client, Script(status=429, headers=headers, writes=[b"{}"]), stream=False)
+
+    assert response.error.kind == ErrorKind.RATE_LIMIT and response.error.retry_after_s is None

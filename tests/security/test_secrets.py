@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 from django.core.management import call_command
 
+from config.env import secret_values
 from llmcore.providers.scripted.scenario import Turn
 from llmcore.redaction import Redactor
 from llmcore.tools.base import Tool
@@ -142,3 +143,14 @@ def test_words_and_paths_are_no_halves_of_secrets() -> None:
     redactor = Redactor(["/run/secrets/openai-key-1.txt", "https://sso2.example.com/realms", "payments-production-db"])
     text = "/run/secrets/other and https://sso2.example.org in payments-production"
     assert redactor.known(text) == text
+
+
+def test_passwords_in_addresses_of_the_environment_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAIL", "smtp+tls://robot%40example.com:p%40ss-word-81@mail.example.com:587/?x=1")
+    monkeypatch.setenv("SOME_CREDENTIALS", "cred-5d41402abc4b2a76")
+    monkeypatch.setenv("ADDRESS", "https://example.com/a:b@c?d=http://e:f@")
+
+    known = secret_values()
+
+    assert {"p@ss-word-81", "cred-5d41402abc4b2a76"} <= set(known)
+    assert not any("example.com" in value for value in known)
