@@ -13,7 +13,7 @@ from playground.search.query import Term, terms_of
 
 EXCERPT_CHARS = 160
 # Of an excerpt, before the first word that was searched for.
-BEFORE_CHARS = 30
+BEFORE_CHARS = 12
 
 _SPACED_SCRIPT = re.compile(r"[\u0000-\u2fff\uac00-\ud7ff]+")
 
