@@ -6,7 +6,6 @@ import fcntl
 import secrets
 import signal
 import socket
-import threading
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
@@ -61,8 +60,8 @@ class Command(BaseCommand):
         parser.add_argument("--no-detect", action="store_true", help="don't look for model servers and API keys")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self._asked_to_stop = threading.Event()
-        self._asked_again = threading.Event()
+        # Counted, not set in an event: a signal may come while this thread holds the event's lock, and wait for it.
+        self._asked_to_stop = 0
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._ask_to_stop)
         with only_one():
@@ -99,7 +98,7 @@ class Command(BaseCommand):
             while True:
                 self._look(tree)
         finally:
-            tree.stop(hurry=self._asked_again.is_set)
+            tree.stop(hurry=lambda: self._asked_to_stop > 1)
 
     def _migrate(self) -> None:
         executor = MigrationExecutor(connection)
@@ -150,7 +149,8 @@ class Command(BaseCommand):
 
     def _look(self, tree: ProcessTree) -> None:
         """Let a moment pass. Stopped: somebody asked for the end; CommandError: a child has ended by itself."""
-        if self._asked_to_stop.wait(LOOK_S):
+        time.sleep(LOOK_S)
+        if self._asked_to_stop:
             self._say("Stopping …")
             raise Stopped
         if (child := tree.dead()) is not None:
@@ -161,7 +161,7 @@ class Command(BaseCommand):
             )
 
     def _ask_to_stop(self, *_: Any) -> None:
-        (self._asked_again if self._asked_to_stop.is_set() else self._asked_to_stop).set()
+        self._asked_to_stop += 1
 
     def _say(self, text: str) -> None:
         self.stdout.write(text)
