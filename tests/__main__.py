@@ -23,7 +23,8 @@ SUITES: dict[str, list[str]] = {
     "Tests on SQLite": ["tests", *IN_PARALLEL],
     "Browser tests": ["tests/e2e"],
     "Tests of the services of production": ["tests/servers"],
-    "Browser tests on the services of production": ["tests/e2e"],
+    # How pages fit a screen doesn't depend on servers.
+    "Browser tests on the services of production": ["tests/e2e", "-k", "not (every_width or sideways or phone)"],
     "Database tests on PostgreSQL": ["tests", *IN_PARALLEL, "-m", "django_db and not embedded"],
 }
 REAL_MODEL = ["tests/real_model"]
