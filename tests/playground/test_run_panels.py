@@ -583,7 +583,9 @@ def test_contents_that_have_expired_break_no_tab(client: Client, user: User) -> 
 
 def hostile_run(user: User) -> Run:
     """Everything that a model, a tool or a provider can say is markup."""
-    recorded = RecordedRun(user, system=HOSTILE, prompt=HOSTILE, capture_raw=True, worker=HOSTILE)
+    recorded = RecordedRun(
+        user, title=HOSTILE[:200], system=HOSTILE, prompt=HOSTILE, capture_raw=True, worker=HOSTILE[:200]
+    )
     plan = recorded.run.plan
     plan["segments"][0].update(label=HOSTILE, note=HOSTILE)
     plan["dropped"] = [{"source": "skill", "source_id": "s", "label": HOSTILE, "reason": "empty", "detail": HOSTILE}]

@@ -110,6 +110,12 @@ def test_site_runs_without_rights_in_its_containers() -> None:
     assert re.search(r"^USER site$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
 
 
+def test_only_the_web_server_shares_its_connections() -> None:
+    services = load_services({**SECRETS, "DATABASE_POOL_SIZE": "7"})
+    sizes = {name: service.get("environment", {}).get("DATABASE_POOL_SIZE") for name, service in services.items()}
+    assert sizes == {**sizes, "web": "7", "worker": "0", "migrate": "0"}
+
+
 def test_nothing_secret_is_written_into_the_image_or_the_services() -> None:
     ignored = (ROOT / ".dockerignore").read_text().split()
     assert {".*", "var/"} <= set(ignored)
