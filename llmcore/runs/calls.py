@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from llmcore.configuration import Limits
+from llmcore.errors import ToolError
 from llmcore.messages import CallProblem, Message, ToolCall
 from llmcore.runs.hooks import Hooks, Judgment
 from llmcore.runs.recording import FinishedCall, Recorder
@@ -17,7 +18,7 @@ from llmcore.runs.transcript import tool_message
 from llmcore.tools.arguments import explain_objections, explain_undecodable, objections, validator_for
 from llmcore.tools.base import Effect, Tool
 from llmcore.tools.execute import ToolRunner
-from llmcore.tools.results import FailureKind, ToolResult
+from llmcore.tools.results import FailureKind, ToolResult, clean
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -159,14 +160,21 @@ class CallRunner:
             return self._not_offered(call.name)
         if call.problem is CallProblem.NOT_OFFERED:
             return self._not_offered(call.name)
-        if tool.requires_approval:
-            text = f"Not run: each call of {tool.name} needs a person's approval, which this run can't ask for."
-            return ToolResult.failed(FailureKind.NEEDS_APPROVAL, text)
+        if tool.requires_approval is True:
+            return self._unapproved(f"Each call of {tool.name} needs approval.")
         if call.arguments is None or not call.executable:
             return ToolResult.failed(FailureKind.PARSE, explain_undecodable(call.arguments_raw))
         if found := objections(self._validator(tool), call.arguments):
             return ToolResult.failed(FailureKind.SCHEMA, explain_objections(found))
-        return None
+        try:
+            reason = tool.needs_approval(call.arguments, self.runner.context)
+        except ToolError as error:
+            return ToolResult.failed(FailureKind.TOOL_ERROR, clean(str(error)))
+        return self._unapproved(reason) if reason else None
+
+    def _unapproved(self, reason: str) -> ToolResult:
+        text = f"Not run: {reason} This run can't ask a person."
+        return ToolResult.failed(FailureKind.NEEDS_APPROVAL, text)
 
     def _not_offered(self, name: str) -> ToolResult:
         names = ", ".join(sorted(self.offered)) or "none"

@@ -14,7 +14,7 @@ from typing import Any
 
 from llmcore.errors import ToolError
 from llmcore.messages import JSON
-from llmcore.tools.base import Effect, Tool, ToolContext
+from llmcore.tools.base import Action, Effect, Tool, ToolContext
 from llmcore.tools.results import FailureKind, ToolResult, clean, result_of
 
 logger = logging.getLogger(__name__)
@@ -38,9 +38,13 @@ class ToolRunner:
     redact: Callable[[str], str] = str
     after_tool: Callable[[], None] | None = None
 
-    async def run(self, tool: Tool, arguments: dict[str, JSON]) -> ToolResult:
-        """The result of the tool on arguments that fit its schema; never raises for what the tool does."""
-        keywords = {tool.context_parameter: self.context} if tool.context_parameter else {}
+    async def run(self, tool: Tool, arguments: dict[str, JSON], *, approved: Action | None = None) -> ToolResult:
+        """The result of the tool on arguments that fit its schema; never raises for what the tool does.
+
+        `approved` is the action of a call that needed approval and got it, as it was shown to who approved it.
+        """
+        context = replace(self.context, approved=approved)
+        keywords = {tool.context_parameter: context} if tool.context_parameter else {}
         call = {**arguments, **keywords}
         asynchronous = is_async(tool.run)
         if asynchronous:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from llmcore.configuration import Configuration, Skill
-from llmcore.tools.base import Tool
+from llmcore.tools.base import Tool, ToolContext
 
 
 class LeftOutReason(StrEnum):
@@ -21,6 +21,7 @@ class LeftOutReason(StrEnum):
     NOT_IN_CONFIGURATION = "not_in_configuration"
     NOT_IN_SKILLS = "not_in_skills"
     NO_PERMISSION = "no_permission"
+    OFF_HERE = "off_here"
     NEEDS_APPROVAL = "needs_approval"
     MODEL_WITHOUT_TOOLS = "model_without_tools"
 
@@ -63,10 +64,12 @@ def decide_gate(
     disabled_tools: Collection[str],
     disabled_groups: Collection[str],
     permitted: Callable[[Tool], bool],
+    context: ToolContext,
 ) -> Gate:
     """`requested` is `None` where a run names no tools (then the configuration's set), empty for none at all.
 
-    `skills` are those really injected, `permitted` says whether the acting user may use a tool.
+    `skills` are those really injected, `permitted` says whether the acting user may use a tool, `context` is what the
+    run's tools will get.
     """
     if requested is None:
         requested = configuration.tools
@@ -85,7 +88,9 @@ def decide_gate(
             return LeftOutReason.NOT_IN_SKILLS, "no skill in the prompt allows it"
         if not permitted(tool):
             return LeftOutReason.NO_PERMISSION, f"you lack the permission {tool.permission!r}"
-        if tool.requires_approval:
+        if tool.off_because is not None and (reason := tool.off_because(context)):
+            return LeftOutReason.OFF_HERE, reason
+        if tool.requires_approval is True:
             return LeftOutReason.NEEDS_APPROVAL, "each call needs a person's approval, which this run can't ask for"
         if not configuration.model.supports_tools:
             return LeftOutReason.MODEL_WITHOUT_TOOLS, f"the model {configuration.model.name!r} can't call tools"

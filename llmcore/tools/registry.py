@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args
 
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON
-from llmcore.tools.base import Effect, Tool, ToolContext
+from llmcore.tools.base import Action, ApprovalRule, Effect, Tool, ToolContext
 from llmcore.tools.conversion import Converter, as_is, converter_of
 from llmcore.tools.docstrings import read_docstring
 from llmcore.tools.schema import check_parameters, hints_of, schema_of_function
@@ -53,9 +53,11 @@ class ToolRegistry:
         parameters: dict[str, JSON] | None = None,
         group: str = "general",
         effect: Effect = Effect.READ_ONLY,
-        requires_approval: bool = False,
+        requires_approval: bool | ApprovalRule = False,
         timeout_s: float = 30.0,
         permission: str = "",
+        describe_action: Callable[[Mapping[str, JSON], ToolContext], Action] | None = None,
+        off_because: Callable[[ToolContext], str | None] | None = None,
     ) -> Callable[[Marked], Marked]:
         """Register a function, or a class whose instances are callable, as a tool; it stays what it was.
 
@@ -83,6 +85,8 @@ class ToolRegistry:
                 timeout_s=timeout_s,
                 permission=permission,
                 context_parameter=context_parameter,
+                describe_action=describe_action,
+                off_because=off_because,
             )
             self.register(made, place=_place_of(marked))
             return marked

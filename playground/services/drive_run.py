@@ -138,7 +138,7 @@ class Drive:
                 provider=segment.configuration.provider,
                 model=segment.configuration.model,
                 tools=segment.tools,
-                context=ToolContext(user=self._run.user, run_id=self._run.pk),
+                context=ToolContext(user=self._run.user, run_id=self._run.pk, configuration=segment.configuration.slug),
                 trace=self._trace,
                 cancel=self._thread.cancel_event,
                 capture_raw=self._run.capture_raw,

@@ -16,7 +16,7 @@ from llmcore.prompts.assembly import Augmentation, PromptAssembly, assemble
 from llmcore.providers.base import ModelCall, Transcript, WireRequest
 from llmcore.providers.registry import adapter_for
 from llmcore.runs.state import RunState
-from llmcore.tools.base import Tool
+from llmcore.tools.base import Tool, ToolContext
 from llmcore.tools.gate import Gate, decide_gate
 from llmcore.tools.registry import all_tools
 from playground.services.start_run import RunRequest, cleaned, rounds_allowed
@@ -113,6 +113,7 @@ def gate_for(
         return not tool.permission or (user is not None and user.has_perm(tool.permission))
 
     return decide_gate(
+        context=ToolContext(user=user, configuration=configuration.slug),
         registry=all_tools(),
         requested=requested,
         configuration=configuration,

@@ -121,7 +121,7 @@ def _tool_groups(configuration: Configuration, user: User) -> tuple[ToolGroup, .
             description=tool.description,
             group=tool.group,
             tokens=estimate_tools([tool.spec]),
-            requires_approval=tool.requires_approval,
+            requires_approval=bool(tool.requires_approval),
             default=tool.name in unasked.names,
             unavailable=reasons.get(tool.name, ""),
         )

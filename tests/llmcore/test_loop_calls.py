@@ -6,15 +6,16 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from llmcore.errors import ToolError
+from llmcore.messages import JSON
 from llmcore.providers.scripted import Turn
 from llmcore.runs.outcome import EndReason
-from llmcore.tools.base import Artifact, Effect, ToolOutput
+from llmcore.tools.base import Artifact, Effect, ToolContext, ToolOutput
 from llmcore.trace import RunStep, RunTrace, StepKind
 from tests.llmcore.conftest import LoopBench, call
 
@@ -141,6 +142,30 @@ async def test_a_tool_that_needs_approval_does_not_run(bench: LoopBench) -> None
 
     assert ran == []  # P5
     assert bench.data(StepKind.TOOL_RESULT)[0]["error_kind"] == "needs_approval"
+
+
+async def test_a_rule_of_approval_decides_by_the_arguments(bench: LoopBench) -> None:
+    written = []
+
+    def outside(arguments: Mapping[str, JSON], context: ToolContext) -> str | None:
+        if arguments["path"] == "..":
+            raise ToolError("“..” is no path.")
+        return None if arguments["path"] == "notes" else "Only notes are written freely."
+
+    @bench.tools.tool(requires_approval=outside)
+    def write(path: str) -> None:
+        """Write."""
+        written.append(path)
+
+    asked = [call("write", {"path": path}) for path in ("notes", "settings", "..")]
+    bench.script(Turn(tool_calls=tuple(asked)), DONE)
+
+    await bench.run()
+
+    assert written == ["notes"]  # K4
+    results = bench.data(StepKind.TOOL_RESULT)
+    assert [result["error_kind"] for result in results] == [None, "needs_approval", "tool_error"]
+    assert "Only notes are written freely. This run can't ask" in bench.results_sent()[1]
 
 
 async def test_the_model_can_correct_what_a_tool_complains_about(bench: LoopBench) -> None:

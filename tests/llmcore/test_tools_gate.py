@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from llmcore.configuration import Configuration, LanguageModel, Provider, Skill
-from llmcore.tools.base import Tool
+from llmcore.tools.base import Tool, ToolContext
 from llmcore.tools.gate import Gate, LeftOutReason, decide_gate
+from llmcore.tools.workspace.workspace import Workspace
 
 
 def tool(name: str, group: str = "shop", **more: Any) -> Tool:
@@ -48,6 +49,7 @@ def gate(**changes: Any) -> Gate:
         "disabled_tools": (),
         "disabled_groups": (),
         "permitted": lambda tool: True,
+        "context": ToolContext(),
     }
     return decide_gate(**{**given, **changes})
 
@@ -152,3 +154,23 @@ def test_the_gate_as_json_names_reasons_in_words() -> None:
         "reason": "not_requested",
         "detail": "not among the tools chosen for this run",
     }
+
+
+def test_a_tool_can_say_why_it_is_off_in_a_context() -> None:
+    def needs_a_folder(context: ToolContext) -> str | None:
+        return None if context.workspace else "the configuration names no workspace"
+
+    registry = {"search": tool("search", off_because=needs_a_folder)}
+    there = ToolContext(workspace=Workspace(name="shop", root="/srv/shop"))
+
+    assert gate(registry=registry, context=there).names == ("search",)
+    left_out = gate(registry=registry).left_out
+    assert [(item.reason, item.detail) for item in left_out] == [
+        (LeftOutReason.OFF_HERE, "the configuration names no workspace")
+    ]
+
+
+def test_a_tool_that_needs_approval_for_some_calls_is_offered() -> None:
+    registry = {"write": tool("write", requires_approval=lambda arguments, context: "outside the whitelist")}
+
+    assert gate(registry=registry).names == ("write",)
