@@ -12,6 +12,7 @@ from typing import Any
 import httpcore
 import httpx
 
+from llmcore.providers import tcp
 from llmcore.providers.addresses import Reach, reach_of, refusal
 
 MAX_CONNECTIONS = 200
@@ -29,7 +30,6 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
 
     def __init__(self, allowed: frozenset[Reach]) -> None:
         self._allowed = allowed
-        self._backend = httpcore.AnyIOBackend()
 
     async def connect_tcp(
         self,
@@ -43,7 +43,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         failure: Exception = httpcore.ConnectError(f"{host} has no address")
         for address in addresses:
             try:
-                return await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
+                return await tcp.connect(address, port, timeout, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure
@@ -69,7 +69,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         raise AddressRefused("A provider is reached over TCP only.")
 
     async def sleep(self, seconds: float) -> None:
-        await self._backend.sleep(seconds)
+        await asyncio.sleep(seconds)
 
 
 class CheckedTransport(httpx.AsyncBaseTransport):
