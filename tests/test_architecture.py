@@ -34,6 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("llmcore.findings",),
     ("llmcore.runs.loop",),
     ("llmcore.runs",),
+    ("llmcore.actions",),
     ("llmcore.prompts", "llmcore.context", "llmcore.tools", "llmcore.metering", "llmcore.detection"),
     ("llmcore.providers",),
     ("llmcore.configuration", "llmcore.trace", "llmcore.redaction"),

@@ -1,0 +1,1 @@
+"""Proposed actions: which calls need a person, and what a decision about them is bound to."""
