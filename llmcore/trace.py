@@ -83,6 +83,8 @@ class ToolCallData(TypedDict, total=False):
     group: str | None
     repeat: int  # how many times this very call was made in the run, this one included
     problem: str | None
+    ruling: str  # a `Ruling` of the policy; only where a rule fits the call
+    rule: str  # the name of the rule that says so
 
 
 class ToolResultData(TypedDict, total=False):
@@ -98,6 +100,25 @@ class ToolResultData(TypedDict, total=False):
     traceback: str | None  # digest
     effect_unknown: bool
     wall_ms: float  # the part of the duration that no earlier call of the run overlaps: these add up
+
+
+class ActionData(TypedDict, total=False):
+    """Two steps for each proposed action: it is proposed, then decided."""
+
+    event: str  # "proposed" or "decided"
+    call_id: str
+    name: str
+    digest: str  # of the whole turn, which a decision names
+    key: str  # of this call and what it would do, for which a decision holds
+    kind: str  # an `ActionKind`
+    action: str  # digest of what it would do, and why a person is asked; proposed only
+    rule: str  # the name of the rule that wants a person, empty where the tool itself does
+    position: int  # among the calls of the turn, from 1
+    calls: int  # of the turn
+    decision: str  # a `DecisionKind`; this and the rest where decided
+    by: str  # the name of the user who decided, empty where nobody did
+    reason: str | None  # digest of the reason that the model gets
+    again: bool  # approved for the rest of the run
 
 
 class RetryData(TypedDict, total=False):

@@ -105,7 +105,9 @@ def explain_denial(decision: Decision) -> str:
     """What the model is told of a denied call."""
     if decision.reason:
         return f"Not run: a person denied this call. Their reason: {decision.reason}"
-    return "Not run: a person denied this call and gave no reason. Don't repeat it; go on without it or say what is left."
+    return (
+        "Not run: a person denied this call and gave no reason. Don't repeat it; go on without it or say what is left."
+    )
 
 
 def _as_asked(call: ToolCall, keys: Mapping[str, str]) -> Sequence[JSON]:

@@ -1,4 +1,4 @@
-"""What a shell would make of a line: enough to tell a plain command from everything else, erring to the careful side."""
+"""What a shell would make of a line: enough to tell one plain command from all else, erring to the careful side."""
 
 from __future__ import annotations
 

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from llmcore.configuration import Limits
-from llmcore.errors import ToolError
 from llmcore.messages import CallProblem, Message, ToolCall
 from llmcore.runs.hooks import Hooks, Judgment
+from llmcore.runs.objections import Objections
 from llmcore.runs.recording import FinishedCall, Recorder
+from llmcore.runs.review import Review, Reviewed
 from llmcore.runs.state import identity_of
 from llmcore.runs.transcript import tool_message
-from llmcore.tools.arguments import explain_objections, explain_undecodable, objections, validator_for
 from llmcore.tools.base import Effect, Tool
 from llmcore.tools.execute import ToolRunner
-from llmcore.tools.results import FailureKind, ToolResult, clean
-
-if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
+from llmcore.tools.results import FailureKind, ToolResult
 
 NOT_RUN: dict[FailureKind, str] = {
     FailureKind.CUT_OFF: "Not run: the answer that asked for this call was cut off, so the call may be incomplete.",
     FailureKind.ROUND_LIMIT: "Not run: the run has reached its limit of rounds.",
     FailureKind.CANCELLED: "Not run: the run was cancelled.",
     FailureKind.HALTED: "Not run: the run was halted.",
+    FailureKind.NEEDS_APPROVAL: "Not run: nobody approved this call.",
 }
 
 
@@ -35,12 +32,11 @@ NOT_RUN: dict[FailureKind, str] = {
 class CallRunner:
     """Answers tool calls for one run.
 
-    `offered` are the tools that the run may call, `known` all that the site has. `counts` says how often each
+    `objections` says what keeps a call from running, by the tools that the run may call. `counts` says how often each
     identical call was made. `halted` is the reason of the hook that halted the run, if one did.
     """
 
-    offered: Mapping[str, Tool]
-    known: Mapping[str, Tool]
+    objections: Objections
     runner: ToolRunner
     recorder: Recorder
     limits: Limits
@@ -49,7 +45,7 @@ class CallRunner:
     cancel: asyncio.Event | None = None
     max_identical_calls: int = 3
     halted: str | None = None
-    _validators: dict[str, Draft202012Validator] = field(default_factory=dict)
+    _review: Review = field(default_factory=Review)
 
     async def answer(
         self,
@@ -57,9 +53,14 @@ class CallRunner:
         *,
         round: int,
         emit: Callable[[Message], None],
+        review: Review | None = None,
         refusal: FailureKind | None = None,
     ) -> None:
-        """Hand the result of each call to `emit`, in the order of the calls. With `refusal` none of them runs."""
+        """Hand the result of each call to `emit`, in the order of the calls.
+
+        `review` says which of them may run; what it doesn't know of doesn't. With `refusal` none runs.
+        """
+        self._review = review or Review()
         for batch in self._batches(calls):
             if len(batch) == 1:
                 self._finish(await self._answer(batch[0], round, refusal), round, emit)
@@ -73,7 +74,7 @@ class CallRunner:
             yield from [neighbors] if read_only else ([call] for call in neighbors)
 
     def _is_read_only(self, call: ToolCall) -> bool:
-        tool = self.offered.get(call.name)
+        tool = self.objections.offered.get(call.name)
         return tool is not None and tool.effect is Effect.READ_ONLY
 
     async def _answer_together(
@@ -102,9 +103,13 @@ class CallRunner:
     async def _answer(self, call: ToolCall, round: int, refusal: FailureKind | None) -> FinishedCall:
         identity = identity_of(call)
         repeat = self.counts[identity] = self.counts.get(identity, 0) + 1
-        self.recorder.tool_call(call, self.known.get(call.name), repeat=repeat, round=round)
+        reviewed = self._review.of(call)
+        known = self.objections.known.get(call.name)
+        self.recorder.tool_call(call, known, judged=reviewed.judged, repeat=repeat, round=round)
         started_ms = self.recorder.now_ms()
-        result = self._refused(call, refusal) or self._objection(call) or await self._run(call, round)
+        result = self._refused(call, refusal) or self._not_runnable(call, reviewed)
+        if result is None:
+            result = await self._run(call, reviewed, round)
         result = result.bounded(
             max_bytes=self.limits.max_tool_result_bytes,
             max_traced_bytes=self.limits.max_traced_result_bytes,
@@ -112,8 +117,15 @@ class CallRunner:
         )
         return FinishedCall(call=call, result=result, started_ms=started_ms, ended_ms=self.recorder.now_ms())
 
-    async def _run(self, call: ToolCall, round: int) -> ToolResult:
-        tool, context = self.offered[call.name], self.runner.context
+    def _not_runnable(self, call: ToolCall, reviewed: Reviewed) -> ToolResult | None:
+        if result := self.objections.to(call) or reviewed.refusal:
+            return result
+        if not reviewed.cleared:
+            return ToolResult.failed(FailureKind.NEEDS_APPROVAL, NOT_RUN[FailureKind.NEEDS_APPROVAL])
+        return None
+
+    async def _run(self, call: ToolCall, reviewed: Reviewed, round: int) -> ToolResult:
+        tool, context = self.objections.offered[call.name], self.runner.context
         verdict = await self.hooks.before(call, tool, context)
         if verdict.judgment is Judgment.HALT:
             self._halt(verdict.reason, round)
@@ -126,7 +138,7 @@ class CallRunner:
         # Waiting for hooks and storage took time, in which the run may have been stopped.
         if refused := self._refused(call, None):
             return refused
-        result = await self.runner.run(tool, call.arguments or {})
+        result = await self.runner.run(tool, call.arguments or {}, approved=reviewed.approved)
         return await self._judged(call, tool, result, round)
 
     async def _judged(self, call: ToolCall, tool: Tool, result: ToolResult, round: int) -> ToolResult:
@@ -152,42 +164,6 @@ class CallRunner:
         elif call.problem is CallProblem.CUT_OFF:
             refusal = FailureKind.CUT_OFF
         return None if refusal is None else ToolResult.failed(refusal, NOT_RUN[refusal])
-
-    def _objection(self, call: ToolCall) -> ToolResult | None:
-        """What keeps this call from running, in words that help the model to make a better one."""
-        tool = self.offered.get(call.name)
-        if tool is None:
-            return self._not_offered(call.name)
-        if call.problem is CallProblem.NOT_OFFERED:
-            return self._not_offered(call.name)
-        if tool.requires_approval is True:
-            return self._unapproved(f"Each call of {tool.name} needs approval.")
-        if call.arguments is None or not call.executable:
-            return ToolResult.failed(FailureKind.PARSE, explain_undecodable(call.arguments_raw))
-        if found := objections(self._validator(tool), call.arguments):
-            return ToolResult.failed(FailureKind.SCHEMA, explain_objections(found))
-        try:
-            reason = tool.needs_approval(call.arguments, self.runner.context)
-        except ToolError as error:
-            return ToolResult.failed(FailureKind.TOOL_ERROR, clean(str(error)))
-        return self._unapproved(reason) if reason else None
-
-    def _unapproved(self, reason: str) -> ToolResult:
-        text = f"Not run: {reason} This run can't ask a person."
-        return ToolResult.failed(FailureKind.NEEDS_APPROVAL, text)
-
-    def _not_offered(self, name: str) -> ToolResult:
-        names = ", ".join(sorted(self.offered)) or "none"
-        if name in self.known:
-            text = f"Not run: the tool {name} is not offered in this run. Tools you can call: {names}."
-            return ToolResult.failed(FailureKind.NOT_OFFERED, text)
-        text = f"Not run: there is no tool called {name[:100]!r}. Tools you can call: {names}."
-        return ToolResult.failed(FailureKind.UNKNOWN_TOOL, text)
-
-    def _validator(self, tool: Tool) -> Draft202012Validator:
-        if tool.name not in self._validators:
-            self._validators[tool.name] = validator_for(tool.parameters)
-        return self._validators[tool.name]
 
     def _repeat_note(self, call: ToolCall, repeat: int) -> str:
         if repeat < self.max_identical_calls:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from llmcore.actions.policy import Policy
+from llmcore.actions.proposals import Proposal
 from llmcore.configuration import LanguageModel, Provider
 from llmcore.errors import ConfigurationError
 from llmcore.messages import FinishReason, ModelResponse
@@ -17,8 +19,10 @@ from llmcore.providers.registry import adapter_for
 from llmcore.runs import endings
 from llmcore.runs.calls import CallRunner
 from llmcore.runs.hooks import Hooks
+from llmcore.runs.objections import Objections
 from llmcore.runs.outcome import EndReason, Outcome
 from llmcore.runs.recording import Recorder
+from llmcore.runs.review import Review, Reviewer
 from llmcore.runs.state import Progress, RunState
 from llmcore.runs.transcript import mend
 from llmcore.tools.base import Tool, ToolContext
@@ -34,10 +38,12 @@ CUT_SHORT = frozenset({FinishReason.LENGTH, FinishReason.CONTENT_FILTER, FinishR
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoopEnd:
-    """How a run ended, and the state that it could go on from."""
+    """Where the loop stopped, and the state to go on from: with the run's outcome, or because it waits for decisions
+    about the `proposal`."""
 
-    outcome: Outcome
     state: RunState
+    outcome: Outcome | None = None
+    proposal: Proposal | None = None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -48,6 +54,7 @@ class _Run:
     call: ModelCall
     transcript: Transcript
     calls: CallRunner
+    reviewer: Reviewer
     max_rounds: int
     sent: int = 0
 
@@ -85,10 +92,12 @@ class ToolLoop:
         redact: Callable[[str], str] = str,
         max_identical_calls: int = 3,
         after_tool: Callable[[], None] | None = None,
+        policy: Policy | None = None,
     ) -> None:
         """`tools` are those that the acting user may use now; of them the loop offers what the state's gate let in.
 
         `redact` cleans tracebacks. `after_tool` is called in the thread of each synchronous tool when it has ended.
+        With a `policy` a run may stop for a decision; without one, a call that needs it is refused.
         """
         self._client = client
         self._provider = provider
@@ -101,20 +110,24 @@ class ToolLoop:
         self._redact = redact
         self._max_identical_calls = max_identical_calls
         self._after_tool = after_tool
+        self._policy = policy
         self._recorder = Recorder(trace, redact=redact)
 
     async def run(self, state: RunState) -> LoopEnd:
-        """Go on from `state` until the run ends. Raises nothing: what goes wrong is the outcome."""
+        """Go on from `state` until the run ends, or waits for a decision. Raises nothing: what goes wrong is the
+        outcome."""
         progress = Progress(state)
         cancelled = asyncio.create_task(self._cancel.wait()) if self._cancel else None
         try:
-            outcome = await self._rounds(self._begin(progress, state, cancelled))
+            stop = await self._rounds(self._begin(progress, state, cancelled))
         except Exception as error:
-            outcome = self._failed(progress, error)
+            stop = self._failed(progress, error)
         finally:
             if cancelled:
                 cancelled.cancel()
-        return LoopEnd(outcome=outcome, state=progress.state())
+        if isinstance(stop, Proposal):
+            return LoopEnd(proposal=stop, state=progress.state())
+        return LoopEnd(outcome=stop, state=progress.state())
 
     def dry_run(self, state: RunState) -> LoopEnd:
         """Record the request that the next round would send, and send nothing."""
@@ -130,16 +143,18 @@ class ToolLoop:
             outcome = self._failed(progress, error)
         return LoopEnd(outcome=outcome, state=state)
 
-    async def _rounds(self, run: _Run) -> Outcome:
+    async def _rounds(self, run: _Run) -> Outcome | Proposal:
         self._recorder.interrupted(run.progress.last_results(), round=run.progress.rounds_used)
         # First the calls that an earlier segment of the run left open.
-        await self._answer_calls(run)
+        if proposal := await self._answer_calls(run):
+            return proposal
         while (outcome := self._ending(run)) is None:
             response = await self._ask(run)
             if outcome := endings.of_failure(response):
                 return outcome
             run.progress.add_answer(response.message, response.finish_reason)
-            await self._answer_calls(run)
+            if proposal := await self._answer_calls(run):
+                return proposal
             if response.refusal:
                 return endings.refused(response)
         return outcome
@@ -150,7 +165,7 @@ class ToolLoop:
             return endings.at_round_limit(run.progress, run.max_rounds)
         if outcome := endings.of_answer(run.progress):
             return outcome
-        if self._cancel is not None and self._cancel.is_set():
+        if self._is_cancelled:
             return Outcome(reason=EndReason.CANCELLED, detail="The run was cancelled.", answer=run.progress.answer)
         if run.calls.halted is not None:
             return Outcome(reason=EndReason.HALTED, detail=run.calls.halted, answer=run.progress.answer)
@@ -178,20 +193,36 @@ class ToolLoop:
             run.progress.rounds_used -= 1
         return completion.response
 
-    async def _answer_calls(self, run: _Run) -> None:
-        """Give each call of the last answer its result."""
-        pending = run.progress.pending_calls()
+    async def _answer_calls(self, run: _Run) -> Proposal | None:
+        """Give each call of the last answer its result; none runs before all that need a decision have one."""
+        progress = run.progress
+        pending = progress.pending_calls()
         if not pending:
-            return
-        refusal = None
-        if run.progress.finish_reason in CUT_SHORT:
-            refusal = FailureKind.CUT_OFF
-        elif run.past_limit:
-            refusal = FailureKind.ROUND_LIMIT
+            return None
+        refusal, review = self._refusal(run), Review()
+        if refusal is None:
+            review = await run.reviewer.review(pending, turn=progress.turn_calls(), decisions=progress.decisions)
+            # Who cancels meanwhile is not to be asked.
+            if not self._is_cancelled and (proposal := review.proposal(pending, round=progress.rounds_used)):
+                self._recorder.proposed(proposal)
+                return proposal
         await run.calls.answer(
-            pending, round=run.progress.rounds_used, emit=run.progress.messages.append, refusal=refusal
+            pending, round=progress.rounds_used, emit=progress.messages.append, review=review, refusal=refusal
         )
-        run.progress.order_results()
+        progress.order_results()
+        return None
+
+    def _refusal(self, run: _Run) -> FailureKind | None:
+        """Why none of the last answer's calls may run, whatever they are."""
+        if run.progress.finish_reason in CUT_SHORT:
+            return FailureKind.CUT_OFF
+        if run.past_limit:
+            return FailureKind.ROUND_LIMIT
+        return FailureKind.CANCELLED if self._is_cancelled else None
+
+    @property
+    def _is_cancelled(self) -> bool:
+        return self._cancel is not None and self._cancel.is_set()
 
     def _next_call(self, run: _Run) -> ModelCall:
         if not run.at_limit or not run.call.tools:
@@ -214,9 +245,9 @@ class ToolLoop:
         runner = ToolRunner(
             context=self._context, cancelled=cancelled, redact=self._redact, after_tool=self._after_tool
         )
+        objections = Objections(offered=offered, known=self._tools)
         calls = CallRunner(
-            offered=offered,
-            known=self._tools,
+            objections=objections,
             runner=runner,
             recorder=self._recorder,
             limits=state.limits,
@@ -230,6 +261,7 @@ class ToolLoop:
             call=call,
             transcript=self._client.transcript(call),
             calls=calls,
+            reviewer=Reviewer(policy=self._policy, objections=objections, runner=runner),
             max_rounds=state.limits.max_rounds,
         )
 

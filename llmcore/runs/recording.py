@@ -6,6 +6,8 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from llmcore.actions.policy import Judged
+from llmcore.actions.proposals import Proposal
 from llmcore.context.tokens import estimate_message, estimate_roughly, estimate_tools
 from llmcore.errors import ProviderError
 from llmcore.messages import JSON, Delta, Message, ToolCall, canonical_json
@@ -95,10 +97,31 @@ class Recorder:
         }
         self._trace.record(StepKind.RESPONSE, round=round, data=data, started_ms=started_ms)
 
-    def tool_call(self, call: ToolCall, tool: Tool | None, *, repeat: int, round: int) -> None:
+    def proposed(self, proposal: Proposal) -> None:
+        """Actions that the run is about to wait for."""
+        if self._trace is None:
+            return
+        for action in proposal.actions:
+            described = {"action": action.action.to_json(), "why": action.why, "repeatable": action.repeatable}
+            data = {
+                "event": "proposed",
+                "call_id": action.call.id,
+                "name": action.call.name,
+                "digest": proposal.digest,
+                "key": action.key,
+                "kind": action.action.kind.value,
+                "action": self._trace.keep({**described, "arguments": action.call.arguments}),
+                "rule": action.rule,
+                "position": action.position,
+                "calls": action.of,
+            }
+            self._trace.record(StepKind.ACTION, round=proposal.round, data=data)
+
+    def tool_call(self, call: ToolCall, tool: Tool | None, *, judged: Judged | None, repeat: int, round: int) -> None:
         if self._trace is None:
             return
         given = call.arguments_raw if call.arguments is None else call.arguments
+        ruled = {"ruling": judged.ruling.value, "rule": judged.rule.name} if judged and judged.rule else {}
         data: dict[str, JSON] = {
             "call_id": call.id,
             "name": call.name,
@@ -108,6 +131,7 @@ class Recorder:
             "group": tool.group if tool else None,
             "repeat": repeat,
             "problem": call.problem.value if call.problem else None,
+            **ruled,
         }
         self._trace.record(StepKind.TOOL_CALL, round=round, data=data)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from llmcore.actions.proposals import Decision, DecisionKind
 from llmcore.configuration import Limits, Parameters
 from llmcore.messages import JSON, FinishReason, Message, ToolCall, digest_of
 from llmcore.runs.transcript import interrupted, split_results
@@ -21,7 +22,8 @@ class RunState:
     `messages` is the transcript so far; calls of its last assistant message without a result are pending.
     `offered` is the gate: the names of the tools this run may call, computed once. `call_counts` maps each call made
     (tool and canonical arguments) to how often it was made. `rounds_used` counts provider calls. `finish_reason` is
-    why the model stopped in the last of them; `None` means that the transcript awaits an answer.
+    why the model stopped in the last of them; `None` means that the transcript awaits an answer. `decisions` are what
+    people decided about proposed calls, by call id.
     """
 
     messages: tuple[Message, ...]
@@ -31,6 +33,7 @@ class RunState:
     rounds_used: int = 0
     call_counts: Mapping[str, int] = field(default_factory=dict)
     finish_reason: FinishReason | None = None
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -41,6 +44,7 @@ class RunState:
             "rounds_used": self.rounds_used,
             "call_counts": dict(self.call_counts),
             "finish_reason": self.finish_reason.value if self.finish_reason else None,
+            "decisions": {call_id: decision.to_json() for call_id, decision in self.decisions.items()},
         }
 
     @classmethod
@@ -54,6 +58,7 @@ class RunState:
             rounds_used=data["rounds_used"],
             call_counts=dict(data["call_counts"]),
             finish_reason=FinishReason(reason) if reason else None,
+            decisions={k: Decision.from_json(value) for k, value in data.get("decisions", {}).items()},
         )
 
 
@@ -66,6 +71,7 @@ class Progress:
         self.rounds_used = state.rounds_used
         self.finish_reason = state.finish_reason
         self.call_counts = dict(state.call_counts)
+        self.decisions = dict(state.decisions)
 
     def state(self) -> RunState:
         return replace(
@@ -74,6 +80,7 @@ class Progress:
             rounds_used=self.rounds_used,
             finish_reason=self.finish_reason,
             call_counts=self.call_counts,
+            decisions=self.decisions,
         )
 
     def add_answer(self, message: Message, finish_reason: FinishReason | None) -> None:
@@ -92,8 +99,13 @@ class Progress:
             return ""
         return self.messages[start].text
 
+    def turn_calls(self) -> tuple[ToolCall, ...]:
+        """All calls of the last turn."""
+        start = self._turn_start()
+        return () if start is None else self.messages[start].tool_calls
+
     def pending_calls(self) -> list[ToolCall]:
-        """The calls of the last turn that have no result yet."""
+        """Those of them that have no result yet."""
         start = self._turn_start()
         if start is None:
             return []
@@ -152,6 +164,13 @@ def replay(initial: RunState, steps: Iterable[RunStep], contents: Mapping[str, J
                 if not data["error"]:
                     reason = FinishReason(data["finish_reason"]) if data["finish_reason"] else None
                     progress.add_answer(Message.from_json(contents[data["message"]]), reason)
+            case StepKind.ACTION if data["event"] == "decided":
+                progress.decisions[data["call_id"]] = Decision(
+                    kind=DecisionKind(data["decision"]),
+                    key=data["key"],
+                    reason=contents[data["reason"]] if data["reason"] else "",
+                    again=data["again"],
+                )
             case StepKind.TOOL_CALL:
                 started[data["call_id"]] = data
             case StepKind.TOOL_RESULT:

@@ -10,7 +10,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from llmcore.errors import ToolError
 from llmcore.messages import JSON
@@ -21,8 +21,21 @@ logger = logging.getLogger(__name__)
 
 # How long an async tool that is cancelled may clean up. A run must stop within a second of the click.
 GRACE_S = 0.5
+# Saying what a call would do reads a file or a row at most.
+DESCRIBE_S = 10.0
 MAX_TRACEBACK_CHARS = 20_000
 INTERNAL = "The tool failed with an internal error. Go on without it, or tell the user that it failed."
+UNDESCRIBED = "Not run: what this call would do could not be found out."
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Described:
+    """What a call would do, and why the tool wants a person to agree to it (`None`: it doesn't)."""
+
+    action: Action
+    needs_approval: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +76,28 @@ class ToolRunner:
             work.cancel()
         # A thread can't be stopped: it may still be at it.
         return self._given_up(tool, effect_unknown=not asynchronous or tool.effect is not Effect.READ_ONLY)
+
+    async def describe(self, tool: Tool, arguments: dict[str, JSON]) -> Described | ToolResult:
+        """What the call would do, or its result where the tool says that it can't run at all, or can't say it."""
+        if tool.describe_action is None and not callable(tool.requires_approval):
+            return Described(
+                action=tool.action(arguments, self.context),
+                needs_approval=tool.needs_approval(arguments, self.context),
+            )
+        work = in_thread(lambda: self._described(tool, arguments), name=f"tool {tool.name}, described")
+        await asyncio.wait({work}, timeout=DESCRIBE_S)
+        return work.result() if work.done() else ToolResult.failed(FailureKind.TIMEOUT, UNDESCRIBED)
+
+    def _described(self, tool: Tool, arguments: dict[str, JSON]) -> Described | ToolResult:
+        try:
+            needs_approval = tool.needs_approval(arguments, self.context)
+            return Described(action=tool.action(arguments, self.context), needs_approval=needs_approval)
+        except ToolError as error:
+            return _told(error)
+        except BaseException as error:
+            return replace(self._raised(tool, error), text=UNDESCRIBED)
+        finally:
+            self._release(tool)
 
     def _given_up(self, tool: Tool, *, effect_unknown: bool) -> ToolResult:
         unknown = " Whether it had an effect is unknown." if effect_unknown else ""
@@ -120,16 +155,16 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def in_thread(work: Callable[[], ToolResult], *, name: str) -> asyncio.Future[ToolResult]:
+def in_thread(work: Callable[[], Value], *, name: str) -> asyncio.Future[Value]:
     """The result of `work`, which must not raise, from a thread of its own.
 
     A daemon thread, not a pool's: a tool that hangs forever must keep neither the event loop nor the process from
     ending, nor take a place that other tools need.
     """
     loop = asyncio.get_running_loop()
-    future: asyncio.Future[ToolResult] = loop.create_future()
+    future: asyncio.Future[Value] = loop.create_future()
 
-    def settle(result: ToolResult) -> None:
+    def settle(result: Value) -> None:
         if not future.done():
             future.set_result(result)
 

@@ -22,7 +22,6 @@ class LeftOutReason(StrEnum):
     NOT_IN_SKILLS = "not_in_skills"
     NO_PERMISSION = "no_permission"
     OFF_HERE = "off_here"
-    NEEDS_APPROVAL = "needs_approval"
     MODEL_WITHOUT_TOOLS = "model_without_tools"
 
 
@@ -90,8 +89,6 @@ def decide_gate(
             return LeftOutReason.NO_PERMISSION, f"you lack the permission {tool.permission!r}"
         if tool.off_because is not None and (reason := tool.off_because(context)):
             return LeftOutReason.OFF_HERE, reason
-        if tool.requires_approval is True:
-            return LeftOutReason.NEEDS_APPROVAL, "each call needs a person's approval, which this run can't ask for"
         if not configuration.model.supports_tools:
             return LeftOutReason.MODEL_WITHOUT_TOOLS, f"the model {configuration.model.name!r} can't call tools"
         return None

@@ -189,7 +189,7 @@ class Drive:
         if ended.error is not None:
             self._end(self._failed(ended.error))
             return
-        outcome = ended.end.outcome if ended.end else Outcome(reason=EndReason.CANCELLED)
+        outcome = (ended.end and ended.end.outcome) or Outcome(reason=EndReason.CANCELLED)
         if outcome.reason is not EndReason.CANCELLED:
             self._end(outcome)
         elif self._cancelled or self._recording.cancel_requested():

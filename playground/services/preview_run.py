@@ -169,10 +169,14 @@ def _tool_notes(prepared: PreparedRun, request: RunRequest) -> list[Note]:
             by_detail[left.reason, left.detail].append(left.name)
     notes = [
         Note(
-            kind="appr" if reason is LeftOutReason.NEEDS_APPROVAL else "warn",
+            kind="warn",
             title=f"{plural(len(names), 'tool')} not offered: {', '.join(names)}.",
             detail=f"{detail[:1].upper()}{detail[1:]}.",
         )
-        for (reason, detail), names in by_detail.items()
+        for (_reason, detail), names in by_detail.items()
     ]
+    if asking := [tool.name for tool in prepared.gate.offered if tool.requires_approval]:
+        need = "1 tool needs" if len(asking) == 1 else f"{len(asking)} tools need"
+        detail = "The run pauses until somebody decides, unless a rule does."
+        notes.append(Note(kind="appr", title=f"{need} approval: {', '.join(asking)}.", detail=detail))
     return notes + [Note(kind="warn", title=warning) for warning in prepared.gate.warnings]

@@ -59,7 +59,7 @@ def reasons(gate: Gate) -> dict[str, LeftOutReason]:
 
 
 def test_all_tools_of_the_configurations_groups_are_offered_sorted_by_name() -> None:
-    assert gate().names == ("list_orders", "look_up", "read_file", "refund")  # L2
+    assert gate().names == ("list_orders", "look_up", "read_file", "refund", "terminal")  # L2
 
 
 def test_tools_not_named_are_the_configurations_set() -> None:
@@ -108,10 +108,10 @@ def test_naming_a_tool_does_not_bring_in_its_group() -> None:
 @pytest.mark.parametrize(
     ("declared", "offered"),
     [
-        ([None, None], {"list_orders", "look_up", "read_file", "refund"}),
+        ([None, None], {"list_orders", "look_up", "read_file", "refund", "terminal"}),
         ([("look_up",), None], {"look_up"}),
         ([("look_up",), ("refund",)], {"look_up", "refund"}),
-        ([("Bash", "Read")], {"list_orders", "look_up", "read_file", "refund"}),
+        ([("Bash", "Read")], {"list_orders", "look_up", "read_file", "refund", "terminal"}),
         ([("Bash",), ("look_up",)], {"look_up"}),
         ([()], set()),
     ],
@@ -135,8 +135,8 @@ def test_names_that_the_site_does_not_know_are_a_warning() -> None:
     assert decided.warnings == ("The skill 'Returns' allows tools that this site doesn't know: Bash.",)  # L2
 
 
-def test_a_tool_that_needs_approval_is_not_offered_where_none_can_be_given() -> None:
-    assert reasons(gate())["terminal"] is LeftOutReason.NEEDS_APPROVAL  # P5
+def test_a_tool_that_needs_approval_is_offered() -> None:
+    assert "terminal" in gate().names  # P2: its calls are asked for one by one
 
 
 def test_a_model_without_tools_is_offered_none() -> None:

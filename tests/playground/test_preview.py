@@ -213,7 +213,7 @@ def test_tools_that_are_not_offered_are_named_with_the_reason() -> None:  # L2
         narrowed = notes(
             RunRequest(configuration=configuration.slug, prompt="Hello", tools=tools[:2], skills=(skill.slug,))
         )
-    assert found == ["1 tool not offered: gone.", "1 tool not offered: wipe."]
+    assert found == ["1 tool not offered: gone.", "1 tool needs approval: wipe."]
     assert narrowed[0] == "1 tool not offered: list_refunds."
     assert "no_such_tool" in narrowed[1]
 
