@@ -23,7 +23,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "axes",
     "django_htmx",
-    "template_partials",
     "llmcore",
     "playground",
     "demo",

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PACKAGES = {"chromium": "chromium", "redis-server": "redis-server", "initdb": "postgresql"}
+PACKAGES = {"chromium": "chromium", "curl": "curl", "redis-server": "redis-server", "initdb": "postgresql"}
 
 
 def program(name: str) -> str | None:

@@ -17,6 +17,8 @@ from llmcore.configuration import LanguageModel, Parameters, Provider, Secret
 from llmcore.messages import JSON, Delta, Message, ModelResponse, ToolSpec
 
 MASK = "•••"
+# What the transport puts to the headers of every request. Compressed, a few bytes could be gigabytes.
+TRANSPORT_HEADERS = {"accept-encoding": "identity", "user-agent": "llmcore"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,7 +13,7 @@ import httpx
 from llmcore.configuration import Provider
 from llmcore.errors import ConfigurationError, ErrorKind, ProviderError
 from llmcore.providers.addresses import allowed_reach
-from llmcore.providers.base import MASK, WireRequest
+from llmcore.providers.base import MASK, TRANSPORT_HEADERS, WireRequest
 from llmcore.providers.local_servers import start_advice
 from llmcore.providers.network import FRESH, REACH, AddressRefused, CheckedTransport
 from llmcore.trace import WireExchange
@@ -155,9 +155,7 @@ def outgoing_request(request: WireRequest, provider: Provider, fresh: bool) -> h
         "write": provider.read_timeout_s,
         "pool": provider.connect_timeout_s,
     }
-    headers = request.headers_to_send()
-    headers["accept-encoding"] = "identity"
-    headers["user-agent"] = "llmcore"
+    headers = {**request.headers_to_send(), **TRANSPORT_HEADERS}
     for _, secret in request.secret_headers.values():
         if not (value := secret.reveal()).isascii() or not value.isprintable():
             raise UnsendableKey("The API key holds characters that no HTTP header may hold. Enter it again.")

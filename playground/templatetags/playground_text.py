@@ -37,6 +37,12 @@ def prose(context: dict[str, Any], box: Box) -> dict[str, Any]:
     return {"box": box, "url": url, "tree": tree_of(box, url)}
 
 
+@register.simple_tag(takes_context=True)
+def box_url(context: dict[str, Any], box: Box) -> str:
+    """Where a box is fetched that is not shown."""
+    return _url(context, box)
+
+
 def tree_of(box: Box, url: str) -> SafeString | None:
     return JsonTree(url).value(box.value) if box.is_json else None
 

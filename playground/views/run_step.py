@@ -61,8 +61,13 @@ def box_url(request: StaffRequest, record: StepRecord, box: Box) -> str:
 def read_query(query: QueryDict) -> Query:
     """The piece of a panel that is asked for. Offsets inside a box belong to the box."""
     if "box" in query:
-        return Query(message=number(query, "message"))
-    return Query(message=number(query, "message"), kept="kept" in query, offset=number(query, "offset") or 0)
+        return Query(message=number(query, "message"), box=query.get("box", ""))
+    return Query(
+        message=number(query, "message"),
+        kept="kept" in query,
+        offset=number(query, "offset") or 0,
+        part=query.get("part", ""),
+    )
 
 
 def number(query: QueryDict, name: str) -> int | None:

@@ -88,11 +88,19 @@ class RecordedRun:
     def wait(self, ms: float) -> None:
         self._now_s += ms / 1000
 
-    def request(self, *, last: bool = False, body: bytes = b'{"model": "demo-1"}') -> int:
+    def request(
+        self,
+        *,
+        last: bool = False,
+        body: bytes = b'{"model": "demo-1"}',
+        headers: Mapping[str, str] | None = None,
+    ) -> int:
         """A model call begins; its sequence."""
         self._round += 1
         self._request_ms = self._trace.now_ms()
-        wire = WireRequest(method="POST", url="http://127.0.0.1:1/v1/chat/completions", headers={}, body=body)
+        wire = WireRequest(
+            method="POST", url="http://127.0.0.1:1/v1/chat/completions", headers=headers or {}, body=body
+        )
         step = self._recorder.request(self._call, wire, self.messages, round=self._round, repairs=[], last=last)
         assert step is not None
         self._request_step = step
@@ -214,7 +222,7 @@ class RecordedRun:
         return {
             "configuration": {
                 "name": "Support",
-                "provider": {"name": PROVIDER.name},
+                "provider": {"slug": PROVIDER.slug, "name": PROVIDER.name},
                 "model": {"name": MODEL.name, "context_window": MODEL.context_window},
             },
             "state": {"messages": [system.digest, user.digest], "parameters": {"temperature": 0.5}, "limits": {}},

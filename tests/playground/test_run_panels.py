@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import html as html_module
 import re
+from collections.abc import Sequence
 
 import pytest
 from django.contrib.auth.models import User
@@ -14,12 +16,15 @@ from django.urls import reverse
 
 from llmcore.errors import ErrorKind, ProviderError
 from llmcore.messages import CallProblem, FinishReason, Message, Part, ToolCall
+from llmcore.providers.scripted.scenario import Turn
 from llmcore.runs.outcome import EndReason
-from llmcore.tools.base import Artifact
+from llmcore.tools.base import Artifact, Tool
 from llmcore.tools.results import FailureKind, ToolResult
 from llmcore.trace import WireExchange
 from playground.models import Run, RunContent
+from playground.services.start_run import write_run
 from tests.factories import ConfigurationFactory, UserFactory
+from tests.playground.driven import script, site_tool
 from tests.playground.recorded import RecordedRun, finished_run, lookup, provider_error
 
 pytestmark = pytest.mark.django_db
@@ -344,13 +349,22 @@ def test_a_dry_run_shows_the_exact_body_and_a_later_run_says_whether_it_matches(
     assert client.get(url_of(parent, 1), {"tab": "request", "box": "body", "as": "text"}).content == (
         b'{"model": "demo-1", "n": 1.50}'
     )
+    assert '\'{"model": "demo-1", "n": 1.50}\'' in copied(client, parent, "request", "curl")
+    assert "user-agent: llmcore" in copied(client, parent, "request", "curl")
     assert "Matches the dry run, byte for byte." in open_step(client, same.run, 1, "request")
     assert "Differs from the dry run." in open_step(client, other.run, 1, "request")
 
 
-def captured_run(user: User | None) -> Run:
+CHUNKS = ((12.0, b"data: one\n\n"), (30.0, b"data: \xff<two>\n\n"))
+
+
+def copied(client: Client, run: Run, tab: str, box: str) -> str:
+    return client.get(url_of(run, 1), {"tab": tab, "box": box, "as": "text"}).content.decode()
+
+
+def captured_run(user: User | None, *, chunks: Sequence[tuple[float, bytes]] = CHUNKS) -> Run:
     recorded = RecordedRun(user, capture_raw=True)
-    sequence = recorded.request()
+    sequence = recorded.request(body=b'{"the": "body"}', headers={"authorization": "Bearer •••"})
     for attempt, status in ((1, 503), (2, 200)):
         recorded.exchange(
             sequence,
@@ -362,7 +376,7 @@ def captured_run(user: User | None) -> Run:
                 request_body=b'{"the": "body"}',
                 status=status,
                 response_headers={"content-type": "text/event-stream"},
-                chunks=((12.0, b"data: one\n\n"), (30.0, b"data: \xff<two>\n\n")),
+                chunks=tuple(chunks),
             ),
         )
     recorded.response("Done.")
@@ -378,8 +392,78 @@ def test_raw_capture_shows_every_attempt_with_masked_headers_and_times(client: C
     assert "Attempt 1" in text and "503 Service Unavailable" in text and "200 OK" in text
     assert "Bearer ••• masked" in text
     assert "data: one" in text and "&lt;two&gt;" in html
-    assert "first byte 12 ms · 2 pieces" in text and "12.0 11" in text
+    assert "first byte 12 ms · 2 pieces" in text
+    assert "12.0 +12.0 11 data: one 30.0 +18.0 14 data: �<two>" in text
+    assert "Request line POST http://127.0.0.1:1/v1/chat/completions" in text
+    assert hashlib.sha256(b'{"the": "body"}').hexdigest() in text
     assert "the" in open_step(client, run, 1, "request")
+
+
+def test_the_arrivals_of_a_long_stream_are_listed_in_parts(client: Client, user: User) -> None:
+    chunks = tuple((float(number), f"data: {number}\n\n".encode()) for number in range(1, 451))
+    run = captured_run(user, chunks=chunks)
+
+    first = text_of(open_step(client, run, 1, "raw"))
+    more = text_of(open_step(client, run, 1, "raw", part="arrivals-2", offset=200))
+    last = text_of(open_step(client, run, 1, "raw", part="arrivals-2", offset=400))
+
+    assert "Show more (250)" in first and "data: 200 " in first and "201.0" not in first
+    assert more.split()[:5] == ["201.0", "+1.0", "11", "data:", "201"] and "Show more (50)" in more
+    assert last.split()[-5:] == ["450.0", "+1.0", "11", "data:", "450"]
+    assert client.get(url_of(run, 1), {"tab": "raw", "part": "arrivals-9"}).status_code == 404
+
+
+def test_a_captured_request_can_be_copied_as_code(client: Client, user: User) -> None:
+    run = captured_run(user)
+
+    html = open_step(client, run, 1, "request")
+    curl, code = (copied(client, run, "request", box) for box in ("curl", "httpx"))
+
+    assert "Copy as cURL" in html and "Copy as httpx code" in html and "DEMO_API_KEY" in html
+    assert "accept-encoding: identity" in curl and '"${DEMO_API_KEY:?}"' in curl and '\'{"the": "body"}\'' in curl
+    assert "os.environ['DEMO_API_KEY']" in code and '\'{"the": "body"}\'' in code
+
+
+def test_a_request_that_was_masked_is_not_copied_as_code(client: Client, user: User) -> None:
+    run = captured_run(user)
+    run.exchanges.update(request_body=b'{"the": "\xe2\x80\xa2\xe2\x80\xa2\xe2\x80\xa2"}')
+
+    html = open_step(client, run, 1, "request")
+
+    assert "Copy as cURL" not in html and "Parts of the request were masked" in html
+    assert client.get(url_of(run, 1), {"tab": "request", "box": "curl"}).status_code == 404
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_exact_body_is_built_again_where_it_was_not_kept(client: Client, user: User) -> None:
+    turns = (Turn(tool_calls=({"name": "greet", "arguments": {"n": 3, "to": "Köln"}},)), Turn(text="Grüße aus Köln 🙂"))
+    greet = Tool(
+        name="greet",
+        description="Greets.",
+        parameters={"type": "object"},
+        run=lambda n, to: f"{n} times {to}",
+        group="test",
+    )
+    with site_tool(greet), script(*turns, key="sk-secret-key", tool_groups=["test"]) as site:
+        run = site.drive(write_run(request=site.request(prompt='Say "hi"\nnow'), by=user))
+        sent = [received.body for received in site.model.requests]
+    requests = list(run.steps.filter(kind="request").order_by("sequence").values_list("sequence", flat=True))
+    assert len(requests) == len(sent) == 2
+
+    for sequence, body in zip(requests, sent, strict=True):
+        offered = open_step(client, run, sequence, "request")
+        built = open_step(client, run, sequence, "request", part="built")
+        query = {"tab": "request", "as": "text"}
+        assert "Build the exact body" in offered and "with the hash of what was sent" in built
+        assert client.get(url_of(run, sequence), {**query, "box": "built-body"}).content == body
+        curl = client.get(url_of(run, sequence), {**query, "box": "built-curl"}).content.decode()
+        assert "--data-raw" in curl and "sk-secret-key" not in curl
+
+
+def test_a_body_that_comes_out_otherwise_is_not_passed_off_as_the_one_sent(client: Client, user: User) -> None:
+    html = open_step(client, finished_run(user), 1, "request", part="built")
+
+    assert "can't be built" in html and "Copy as cURL" not in html
 
 
 def test_raw_contents_need_their_own_right() -> None:

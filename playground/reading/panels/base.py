@@ -12,11 +12,14 @@ from playground.reading.step_record import StepRecord
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Query:
-    """Which piece of a panel is asked for: one message, or a list of them from `offset` on. Counted from 0."""
+    """Which piece of a panel is asked for: one message, a list from `offset` on, a `part` or a `box` by its name.
+    Counted from 0."""
 
     message: int | None = None
     kept: bool = False
     offset: int = 0
+    part: str = ""
+    box: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,14 +1,20 @@
-"""Request: what went over the wire, or in a dry run would have gone."""
+"""Request: what went over the wire, or in a dry run would have gone, and code that sends it again."""
 
 from __future__ import annotations
 
 import json
 
+from llmcore.providers.base import TRANSPORT_HEADERS
+from llmcore.providers.request_code import RepeatableRequest, curl_command, httpx_code
 from llmcore.trace import StepKind
 from playground.models import RunStep
-from playground.reading.boxes import any_box
+from playground.reading.boxes import Box, any_box, text_box
+from playground.reading.exact_body import built_body, request_of, stored_body
 from playground.reading.panels.base import Panel, Query, Tab, boxes_of
 from playground.reading.step_record import StepRecord
+
+# The boxes of a body that is not stored but built again, which is done when it is asked for.
+BUILT = "built"
 
 
 def tab(record: StepRecord) -> Tab:
@@ -16,31 +22,61 @@ def tab(record: StepRecord) -> Tab:
 
 
 def read(record: StepRecord, query: Query) -> Panel:
+    if query.part == BUILT or query.box.startswith(f"{BUILT}-"):
+        return _built(record)
     data = record.first.data
-    body = _body(record)
-    box = None if body is None else any_box("body", "Request body", body, note=f"{data.get('method', 'POST')}")
+    body = stored_body(record)
     given = {name: value for name, value in (data.get("parameters") or {}).items() if value not in (None, [], ())}
+    sent = request_of(record, body)
+    boxes = {} if body is None else _boxes(record, sent, body)
     context = {
         "data": data,
         "parameters": {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()},
-        "headers": data.get("headers") or {},
-        "box": box,
+        "headers": _headers(record),
+        **boxes,
+        "variables": sent.variables if sent else [],
+        "may_build": body is None and _may_build(record),
+        "attempts": record.end.data.get("attempts") if record.end else None,
         "assembled": record.kind == StepKind.ASSEMBLED,
         "capture_raw": record.run.capture_raw,
         "may_see_raw": record.may_see_raw,
         "dry_run": _same_as_dry_run(record),
     }
-    return Panel(template="request", context=context, boxes=boxes_of([box]))
+    return Panel(template="request", context=context, boxes=boxes_of(boxes.values()))
 
 
-def _body(record: StepRecord) -> str | None:
-    """The exact body: a dry run keeps it, raw capture has it for those who may see that."""
-    if digest := record.first.data.get("body"):
-        stored = record.content(digest)
-        return None if stored is None else str(stored)
+def _may_build(record: StepRecord) -> bool:
+    """Whether the parts are there, unchanged, and the body isn't one that the reader may not see."""
+    run = record.run
+    withheld = run.capture_raw and not record.may_see_raw
+    return not (withheld or run.contents_deleted_at or run.redacted_at)
+
+
+def _built(record: StepRecord) -> Panel:
+    """The body again, from the recorded messages, tools and parameters."""
+    body = built_body(record) if _may_build(record) else None
+    sent = request_of(record, body)
+    boxes = {} if body is None else _boxes(record, sent, body, prefix=f"{BUILT}-")
+    context = {**boxes, "variables": sent.variables if sent else []}
+    return Panel(template="request_built", context=context, boxes=boxes_of(boxes.values()))
+
+
+def _boxes(
+    record: StepRecord, sent: RepeatableRequest | None, body: bytes, *, prefix: str = ""
+) -> dict[str, Box | None]:
+    method = str(record.first.data.get("method") or "POST")
+    return {
+        "box": any_box(f"{prefix}body", "Request body", body.decode("utf-8", "replace"), note=method),
+        "curl": text_box(f"{prefix}curl", "cURL", curl_command(sent)) if sent else None,
+        "httpx": text_box(f"{prefix}httpx", "httpx", httpx_code(sent)) if sent else None,
+    }
+
+
+def _headers(record: StepRecord) -> dict[str, str]:
+    """All headers as they were captured, else those that the request is known to have."""
     if record.exchanges:
-        return bytes(record.exchanges[0].request_body).decode("utf-8", "replace")
-    return None
+        return dict(record.exchanges[0].request_headers)
+    return {**(record.first.data.get("headers") or {}), **TRANSPORT_HEADERS}
 
 
 def _same_as_dry_run(record: StepRecord) -> dict[str, object] | None:
