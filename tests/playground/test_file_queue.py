@@ -61,10 +61,12 @@ def test_a_message_that_is_being_written_is_never_read_half(queue: Connection) -
         except BaseException as error:
             failures.append(error)
 
+    # Declared before the readers do it: of two threads that declare the same queue, the second takes it for there while
+    # the first still writes its binding, and what is sent in between goes nowhere.
+    simple = queue.SimpleQueue("long")
     readers = [threading.Thread(target=read) for _ in range(2)]
     for reader in readers:
         reader.start()
-    simple = queue.SimpleQueue("long")
     for number in range(count):
         simple.put({"number": number, "long": "x" * 20_000})
     wait_for(lambda: len(taken) >= count or failures, "the messages", 60)
