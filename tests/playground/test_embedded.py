@@ -25,6 +25,7 @@ pytestmark = pytest.mark.embedded
 ROOT = Path(__file__).resolve().parent.parent.parent
 START_S = 240.0
 READY = r"Ready: (http://\S+?)/ "
+RUNS = "SELECT status FROM playground_run ORDER BY id"
 
 
 @dataclass
@@ -97,29 +98,48 @@ def started(data_dir: Path, *, port: int, log: str = "first") -> Iterator[Produc
         process.wait()
 
 
-def test_the_first_start_shows_runs_and_the_second_keeps_them(tmp_path: Path) -> None:  # D5
-    data_dir, port = tmp_path / "data", free_port()
+@dataclass(frozen=True)
+class Visit:
+    """What was seen of a product between its start and its end."""
+
+    data_dir: Path
+    port: int
+    output: str
+    runs: list[tuple[object, ...]]
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Visit:
+    """The first start of an installation; what comes later starts from what it left."""
+    data_dir, port = tmp_path_factory.mktemp("installed") / "data", free_port()
     with started(data_dir, port=port) as product:
         url = product.wait_until_ready()
         assert url == f"http://127.0.0.1:{port}"
         with urllib.request.urlopen(f"{url}/admin/login/") as page:
             assert b"id_password" in page.read()
-        assert len(re.findall(r"Log in as admin, password \w{16} ", product.output)) == 1
-        runs = product.rows("SELECT status FROM playground_run ORDER BY id")
-        assert len(runs) >= 5 and {"queued", "running"}.isdisjoint(status for (status,) in runs)
-        assert ("completed",) in runs and ("failed",) in runs and ("dry_run",) in runs
-        assert {log.name for log in (data_dir / "logs").iterdir()} == {"model.log", "web.log", "worker.log"}
         assert len(product.children) == 3
+        runs = product.rows(RUNS)
         assert product.stop(signal.SIGINT) == 0
         assert not any(map(alive, product.children))
+        return Visit(data_dir, port, product.output, runs)
 
-    with started(data_dir, port=port) as product:
+
+def test_the_first_start_shows_runs(first: Visit) -> None:  # D5
+    statuses = {status for (status,) in first.runs}
+    assert len(first.runs) >= 5 and {"queued", "running"}.isdisjoint(statuses)
+    assert {"completed", "failed", "dry_run"} <= statuses
+    assert len(re.findall(r"Log in as admin, password \w{16} ", first.output)) == 1
+    assert {log.name for log in (first.data_dir / "logs").iterdir()} == {"model.log", "web.log", "worker.log"}
+
+
+def test_the_second_start_keeps_them(first: Visit) -> None:  # D5
+    with started(first.data_dir, port=first.port) as product:
         product.wait_until_ready()
         assert "Log in as" not in product.output and "demo runs" not in product.output
-        assert product.rows("SELECT status FROM playground_run ORDER BY id") == runs
+        assert product.rows(RUNS) == first.runs
         assert product.rows("SELECT count(*) FROM auth_user") == [(1,)]
 
-        with started(data_dir, port=free_port(), log="second") as second:
+        with started(first.data_dir, port=free_port(), log="second") as second:
             assert second.process.wait(60) == 1
             assert "already running" in second.output
 
@@ -128,11 +148,10 @@ def test_the_first_start_shows_runs_and_the_second_keeps_them(tmp_path: Path) ->
         wait_for(lambda: not any(map(alive, product.children)), "the children to end")
 
 
-def test_a_taken_port_and_a_child_that_dies(tmp_path: Path) -> None:  # D5
-    data_dir = tmp_path / "data"
+def test_a_taken_port_and_a_child_that_dies(first: Visit) -> None:  # D5
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with started(data_dir, port=port) as product:
+        with started(first.data_dir, port=port) as product:
             url = product.wait_until_ready()
             assert not url.endswith(f":{port}") and f"port {port} is taken" in product.output
             (worker,) = [pid for pid in product.children if b"celery" in Path(f"/proc/{pid}/cmdline").read_bytes()]

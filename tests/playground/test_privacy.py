@@ -277,7 +277,7 @@ def test_the_page_says_why_no_text_streams_in(settings: Settings, client: Client
 # Interrupted runs, L15b
 
 
-SLOW_ANSWER = Turn(text=ANSWER.text, chunk_chars=1, chunk_delay_s=0.3)
+SLOW_ANSWER = Turn(text=ANSWER.text, chunk_chars=len(ANSWER.text) // 4, chunk_delay_s=0.3)
 
 
 def interrupted(model: Script) -> Run:
