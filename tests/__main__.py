@@ -8,6 +8,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import IO
 
 from tests.services import missing_packages, postgres_server
 
@@ -17,17 +21,37 @@ LINT: dict[str, list[str]] = {
     "Types": ["mypy"],
     "Migrations": ["manage.py", "makemigrations", "--check", "--dry-run"],
 }
+# What has to do with a database, and what a browser shows of servers. How pages look doesn't depend on either.
+DATABASE_TESTS = ["tests/config", "tests/llmcore", "tests/playground", "tests/security"]
+BROWSER_TESTS_ON_SERVERS = ["tests/e2e/test_main_job.py", "tests/e2e/test_history.py"]
+# Tests wait more than they compute.
+SUITES_AT_A_TIME = 2
 IN_PARALLEL = ["--ignore=tests/e2e", "--ignore=tests/servers", "-n", "2", "--dist", "loadfile"]
-# Browser tests run in a process of their own: their event loop would be in the way of the asynchronous tests.
-SUITES: dict[str, list[str]] = {
-    "Tests on SQLite": ["tests", *IN_PARALLEL],
-    "Browser tests": ["tests/e2e"],
-    "Tests of the services of production": ["tests/servers"],
-    # How pages fit a screen doesn't depend on servers.
-    "Browser tests on the services of production": ["tests/e2e", "-k", "not (every_width or sideways or phone)"],
-    "Database tests on PostgreSQL": ["tests", *IN_PARALLEL, "-m", "django_db and not embedded"],
-}
-REAL_MODEL = ["tests/real_model"]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Tests that run in one process, or in one group of them, of their own."""
+
+    name: str
+    arguments: list[str]
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+REAL_MODEL = Suite("Tests with a real model", ["tests/real_model"])
+
+
+def suites(database_url: str) -> list[Suite]:
+    """Longest first. Browser tests run apart: their event loop would be in the way of the asynchronous tests."""
+    on_servers = {"PRODUCT": "servers"}
+    on_postgres = {"DATABASE_URL": database_url}
+    return [
+        Suite("Tests on SQLite", ["tests", *IN_PARALLEL]),
+        Suite("Browser tests", ["tests/e2e"]),
+        Suite("Tests on PostgreSQL", [*DATABASE_TESTS, *IN_PARALLEL, "-m", "django_db and not embedded"], on_postgres),
+        Suite("Tests of the services of production", ["tests/servers"]),
+        Suite("Browser tests on the services of production", BROWSER_TESTS_ON_SERVERS, on_servers),
+    ]
 
 
 def main() -> int:
@@ -38,20 +62,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="playground-tests-") as folder:
         environment = {**os.environ, "DATA_DIR": folder}
         if options.real_model:
-            return 0 if run("Tests with a real model", pytest(REAL_MODEL), environment) else 1
+            return 0 if run(REAL_MODEL.name, pytest(REAL_MODEL), environment) else 1
         failed = [name for name, command in LINT.items() if not run(name, tool(command), environment)]
         if not options.lint_only:
             install_packages()
             with postgres_server() as url:
-                variables = {
-                    "Browser tests on the services of production": {"PRODUCT": "servers"},
-                    "Database tests on PostgreSQL": {"DATABASE_URL": url},
-                }
-                failed += [
-                    name
-                    for name, arguments in SUITES.items()
-                    if not run(name, pytest(arguments), {**environment, **variables.get(name, {})})
-                ]
+                failed += run_side_by_side(suites(url), environment)
     print(f"\nFailed: {', '.join(failed)}" if failed else "\nAll green.", flush=True)
     return 1 if failed else 0
 
@@ -62,16 +78,36 @@ def tool(command: list[str]) -> list[str]:
     return [sys.executable, "-m", *command]
 
 
-def pytest(arguments: list[str]) -> list[str]:
-    return [sys.executable, "-m", "pytest", *arguments]
+def pytest(suite: Suite) -> list[str]:
+    return [sys.executable, "-m", "pytest", *suite.arguments]
 
 
-def run(name: str, command: list[str], environment: dict[str, str]) -> bool:
-    print(f"\n=== {name}", flush=True)
+def run(name: str, command: list[str], environment: dict[str, str], output: IO[bytes] | None = None) -> bool:
+    """Whether the command succeeded. It prints to the terminal, or, where `output` is given, as a whole when done."""
+    print(f"\n=== {name} ...", flush=True)
     started = time.monotonic()
-    code = subprocess.run(command, env=environment).returncode
-    print(f"=== {name}: {'ok' if code == 0 else f'failed ({code})'} in {time.monotonic() - started:.0f} s", flush=True)
+    code = subprocess.run(
+        command, env=environment, stdout=output, stderr=subprocess.STDOUT if output else None
+    ).returncode
+    said = "ok" if code == 0 else f"failed ({code})"
+    printed = ""
+    if output:
+        output.seek(0)
+        printed = output.read().decode(errors="replace") + "\n"
+    print(f"{printed}=== {name}: {said} in {time.monotonic() - started:.0f} s", flush=True)
     return code == 0
+
+
+def run_side_by_side(suites: list[Suite], environment: dict[str, str]) -> list[str]:
+    """The names of those that failed."""
+
+    def succeeds(suite: Suite) -> bool:
+        # Each has data of its own.
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory(dir=environment["DATA_DIR"]) as folder:
+            return run(suite.name, pytest(suite), {**environment, **suite.variables, "DATA_DIR": folder}, output)
+
+    with ThreadPoolExecutor(SUITES_AT_A_TIME) as pool:
+        return [suite.name for suite, ok in zip(suites, pool.map(succeeds, suites), strict=True) if not ok]
 
 
 def install_packages() -> None:
