@@ -147,7 +147,7 @@ def test_a_redis_that_does_not_answer_holds_up_a_run_once_only(monkeypatch: pyte
         started = time.monotonic()
         for _ in range(100):
             caller.wake(RUN)
-        assert time.monotonic() - started < 0.1
+        assert time.monotonic() - started < 5, "not a hundred times as long as it waits"
 
 
 @contextmanager
