@@ -6,6 +6,9 @@ from django.utils.module_loading import autodiscover_modules
 from llmcore.conf import settings
 from llmcore.redaction import Redactor
 from llmcore.redaction.logs import redact_log
+from llmcore.tools.builtin.artifacts import register_tool, site_artifacts
+from llmcore.tools.registry import site_tools
+from llmcore.workspaces import workspaces
 
 
 class LLMCoreConfig(AppConfig):
@@ -15,5 +18,9 @@ class LLMCoreConfig(AppConfig):
 
     def ready(self) -> None:
         redact_log(Redactor([settings.SECRET_KEY, *settings.LLM_ENCRYPTION_KEYS, *settings.LLM_SECRET_VALUES()]))
+        # A mistake in them shows at start, not in a run.
+        workspaces()
         # A site's tools are registered by importing them, as the admin finds each app's `admin.py`.
         autodiscover_modules("llm_tools")
+        # Last, so that it knows the types of artifacts that the apps have registered.
+        register_tool(site_tools, site_artifacts)

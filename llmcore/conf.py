@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from django.conf import settings as site
@@ -55,6 +55,8 @@ DEFAULTS: dict[str, Callable[[], Any]] = {
     "LLM_KEY_VARIABLES": tuple,
     "LLM_ENVIRONMENT_SECRET": lambda: no_environment,
     "LLM_SECRET_VALUES": lambda: secrets_in_settings,
+    # The folders that tools may work in, by name.
+    "LLM_WORKSPACES": dict,
     "LLM_OLLAMA_HOST": str,
     "LLM_WAKEUPS_URL": str,
     "LLM_WORKER_ALIVE_FILE": str,
@@ -79,6 +81,7 @@ class Settings:
     LLM_KEY_VARIABLES: Sequence[str]
     LLM_ENVIRONMENT_SECRET: Callable[[str], str | None]
     LLM_SECRET_VALUES: Callable[[], Iterable[str]]
+    LLM_WORKSPACES: Mapping[str, Mapping[str, Any]]
     LLM_OLLAMA_HOST: str
     LLM_WAKEUPS_URL: str
     LLM_WORKER_ALIVE_FILE: str

@@ -158,7 +158,8 @@ class Configuration:
     """Named: model + parameters + system prompt + skills + snippets + tool groups + limits.
 
     `tool_groups` are the groups whose tools a run may use; `tools` those offered when a run names none itself
-    (`None`: all of the groups).
+    (`None`: all of the groups), from the preset `tool_preset` where that names one. `workspace` names the folder that
+    its file tools work in.
     """
 
     slug: str
@@ -172,6 +173,8 @@ class Configuration:
     snippets: tuple[Snippet, ...] = ()
     tool_groups: tuple[str, ...] = ()
     tools: tuple[str, ...] | None = None
+    tool_preset: str = ""
+    workspace: str = ""
     min_skill_trust: int = 0
     id: int | None = None
     version: int = 1

@@ -59,7 +59,9 @@ def load_configuration(slug_or_row: str | Configuration, *, read_keys: bool = Tr
         skills=tuple(skill_value(entry.skill) for entry in skills),
         snippets=tuple(snippet_value(entry.snippet) for entry in snippets),
         tool_groups=tuple(row.tool_groups),
-        tools=None if row.tools is None else tuple(row.tools),
+        tools=_tools(row),
+        tool_preset=row.tool_preset.slug if row.tool_preset else "",
+        workspace=row.workspace,
         min_skill_trust=row.min_skill_trust,
         id=row.pk,
         version=row.version,
@@ -207,7 +209,7 @@ def snippet_value(row: Snippet) -> values.Snippet:
 
 def _configuration_row(slug: str) -> Configuration:
     try:
-        return Configuration.objects.select_related("model__provider").get(slug=slug)
+        return Configuration.objects.select_related("model__provider", "tool_preset").get(slug=slug)
     except Configuration.DoesNotExist:
         raise ConfigurationError(
             f"There is no configuration “{slug}” (any more). Choose another one, or create it in the admin."
@@ -229,6 +231,12 @@ def _parameters(row: Configuration) -> values.Parameters:
         seed=row.seed,
         stream=row.stream,
     )
+
+
+def _tools(row: Configuration) -> tuple[str, ...] | None:
+    """What a run is offered where it names no tools itself."""
+    named = row.tools if row.tool_preset is None else row.tool_preset.tools
+    return None if named is None else tuple(named)
 
 
 def _limits(row: Configuration) -> values.Limits:

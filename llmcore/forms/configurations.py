@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 from llmcore.forms.fields import TOOL_LIST, PromptField, ToolListField, group_choices, tool_choices
 from llmcore.models import Configuration, LanguageModel
 from llmcore.tools.registry import all_tools
+from llmcore.workspaces import workspaces
 
 # Behind every numbered place, so that a row without a number is the last.
 LAST = 32_000
@@ -42,6 +43,10 @@ class ConfigurationForm(forms.ModelForm):
         help_text=gettext_lazy("What a run is offered unless it is started with a choice of its own."),
     )
 
+    workspace = forms.ChoiceField(
+        label=gettext_lazy("Workspace"), required=False, help_text=Configuration.workspace.field.help_text
+    )
+
     class Meta:
         model = Configuration
         fields = [
@@ -62,6 +67,8 @@ class ConfigurationForm(forms.ModelForm):
             "min_skill_trust",
             "tool_groups",
             "tools",
+            "tool_preset",
+            "workspace",
             "enabled",
         ]
         widgets = {"description": AdminTextareaWidget(attrs={"rows": 3})}
@@ -79,17 +86,29 @@ class ConfigurationForm(forms.ModelForm):
             elif field is not None:
                 field.choices = choices  # type: ignore[attr-defined]
 
+        if "workspace" in self.fields:
+            self.fields["workspace"].choices = workspace_choices(row.workspace)  # type: ignore[attr-defined]
+
     def clean_tool_groups(self) -> list[str]:
         return list(self.cleaned_data["tool_groups"])
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
         known, groups = all_tools(), data.get("tool_groups", [])
-        outside = [name for name in data.get("tools") or () if name in known and known[name].group not in groups]
-        if outside:
-            wanted = ", ".join(f"{name} ({known[name].group})" for name in outside)
-            self.add_error("tools", _("Tick the groups of these tools too, or untick the tools: %s.") % wanted)
+        preset = data.get("tool_preset")
+        for field, names in (("tools", data.get("tools")), ("tool_preset", preset.tools if preset else None)):
+            outside = [name for name in names or () if name in known and known[name].group not in groups]
+            if outside:
+                wanted = ", ".join(f"{name} ({known[name].group})" for name in outside)
+                self.add_error(field, _("Tick the groups of these tools too, or leave the tools out: %s.") % wanted)
         return data
+
+
+def workspace_choices(stored: str) -> list[tuple[str, str]]:
+    """The workspaces of this site with their folders, and the stored name where the site doesn't know it (any more)."""
+    known = [(name, f"{name} ({workspace.root})") for name, workspace in workspaces().items()]
+    unknown = [] if not stored or stored in dict(known) else [(stored, _("%s (not known to this site)") % stored)]
+    return [("", _("none: no files, no terminal")), *known, *unknown]
 
 
 class PlaceForm(forms.ModelForm):

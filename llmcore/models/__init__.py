@@ -5,7 +5,7 @@ from llmcore.models.detection import DetectedItem
 from llmcore.models.metering import UsageRecord
 from llmcore.models.prompts import Skill, Snippet
 from llmcore.models.providers import LanguageModel, Provider
-from llmcore.models.tools import ToolGroupSwitch, ToolSwitch
+from llmcore.models.tools import ToolGroupSwitch, ToolPreset, ToolSwitch
 
 __all__ = [
     "Configuration",
@@ -17,6 +17,7 @@ __all__ = [
     "Skill",
     "Snippet",
     "ToolGroupSwitch",
+    "ToolPreset",
     "ToolSwitch",
     "UsageRecord",
 ]

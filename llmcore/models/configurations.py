@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -13,6 +14,7 @@ from llmcore.conf import settings
 from llmcore.models.names import check_names
 from llmcore.models.prompts import Skill, Snippet
 from llmcore.models.providers import LanguageModel
+from llmcore.models.tools import ToolPreset
 
 
 class Configuration(models.Model):
@@ -76,6 +78,23 @@ class Configuration(models.Model):
         default=None,
         help_text=_("Names of the tools offered by default; leave empty for all of the groups."),
     )
+    # Its tools instead of `tools`.
+    tool_preset = models.ForeignKey(
+        ToolPreset,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="configurations",
+        verbose_name=_("tool preset"),
+        help_text=_("A named set of tools, offered by default in place of the ones above."),
+    )
+    workspace = models.CharField(
+        _("workspace"),
+        max_length=64,
+        blank=True,
+        default="",
+        help_text=_("The folder that its file tools work in; the site's settings say which there are."),
+    )
     enabled = models.BooleanField(_("enabled"), default=True)
     version = models.PositiveIntegerField(_("version"), default=1, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
@@ -92,7 +111,9 @@ class Configuration(models.Model):
         check_names("tool_groups", self.tool_groups)
         if self.tools is not None:
             check_names("tools", self.tools)
-        errors = {}
+        errors: dict[str, Any] = {}
+        if self.tool_preset_id is not None and self.tools is not None:
+            errors["tool_preset"] = _("Choose a preset or tick tools, not both.")
         if self.max_rounds and self.max_rounds > settings.LLM_MAX_ROUNDS:
             errors["max_rounds"] = _("This site allows at most %d rounds: lower it.") % settings.LLM_MAX_ROUNDS
         if self.model_id is not None:

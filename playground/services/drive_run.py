@@ -19,7 +19,6 @@ from llmcore.metering.client import ModelClient, open_http
 from llmcore.redaction import Redactor
 from llmcore.runs.loop import LoopEnd, ToolLoop
 from llmcore.runs.outcome import EndReason, Outcome
-from llmcore.tools.base import ToolContext
 from llmcore.tools.execute import is_async
 from llmcore.trace import ErrorData, RunTrace, StepKind
 from playground.claims import Claim, ClaimLost, claim_run
@@ -31,7 +30,7 @@ from playground.rows import load_contents, load_steps
 from playground.run_findings import findings_of
 from playground.segments import Segment, first_segment, next_segment
 from playground.services.cancel_run import cancel_run, cancelled_by
-from playground.services.prepare_run import prepare_run
+from playground.services.prepare_run import context_for, prepare_run
 from playground.services.start_run import RunRequest
 
 logger = logging.getLogger(__name__)
@@ -138,7 +137,7 @@ class Drive:
                 provider=segment.configuration.provider,
                 model=segment.configuration.model,
                 tools=segment.tools,
-                context=ToolContext(user=self._run.user, run_id=self._run.pk, configuration=segment.configuration.slug),
+                context=context_for(segment.configuration, user=self._run.user, run_id=self._run.pk),
                 trace=self._trace,
                 cancel=self._thread.cancel_event,
                 capture_raw=self._run.capture_raw,

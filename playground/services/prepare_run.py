@@ -19,6 +19,7 @@ from llmcore.runs.state import RunState
 from llmcore.tools.base import Tool, ToolContext
 from llmcore.tools.gate import Gate, decide_gate
 from llmcore.tools.registry import all_tools
+from llmcore.workspaces import workspace_named
 from playground.services.start_run import RunRequest, cleaned, rounds_allowed
 
 
@@ -113,7 +114,7 @@ def gate_for(
         return not tool.permission or (user is not None and user.has_perm(tool.permission))
 
     return decide_gate(
-        context=ToolContext(user=user, configuration=configuration.slug),
+        context=context_for(configuration, user=user),
         registry=all_tools(),
         requested=requested,
         configuration=configuration,
@@ -121,6 +122,16 @@ def gate_for(
         disabled_tools=store.disabled_tools(),
         disabled_groups=store.disabled_groups(),
         permitted=permitted,
+    )
+
+
+def context_for(configuration: Configuration, *, user: User | None, run_id: int | None = None) -> ToolContext:
+    """What the tools of a run get."""
+    return ToolContext(
+        user=user,
+        run_id=run_id,
+        configuration=configuration.slug,
+        workspace=workspace_named(configuration.workspace),
     )
 
 
@@ -149,5 +160,7 @@ def describe(configuration: Configuration) -> dict[str, Any]:
         "tools": None if configuration.tools is None else list(configuration.tools),
         "skills": [skill.slug for skill in configuration.skills],
         "snippets": [snippet.slug for snippet in configuration.snippets],
+        "tool_preset": configuration.tool_preset,
+        "workspace": configuration.workspace,
         "min_skill_trust": configuration.min_skill_trust,
     }

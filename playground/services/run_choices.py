@@ -78,7 +78,7 @@ def load_run_choices(*, user: User, configuration: str = "") -> RunChoices:
     rows = tuple(
         models.Configuration.objects.filter(
             enabled=True, model__enabled=True, model__provider__enabled=True
-        ).select_related("model__provider")
+        ).select_related("model__provider", "tool_preset")
     )
     row = next((row for row in rows if row.slug == configuration), rows[0] if rows else None)
     value, problem = _load(row)

@@ -11,6 +11,7 @@ class Workspace:
 
     `root` is absolute. `write` and `terminal` switch on the tools of those names. `write_freely` are patterns of
     relative paths that `write_file` changes without asking anyone; `**` stands for any number of folders.
+    `environment` are variables for commands, beside the few that each gets; none comes from this process.
     """
 
     name: str
@@ -18,3 +19,4 @@ class Workspace:
     write: bool = False
     terminal: bool = False
     write_freely: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()

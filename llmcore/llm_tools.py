@@ -1,0 +1,5 @@
+"""The built-in tools of every site that has this app, found as the tools of each app are."""
+
+from llmcore.tools.builtin import files, terminal
+
+__all__ = ["files", "terminal"]
