@@ -66,7 +66,7 @@ class RunChoices:
 
     @property
     def some_need_approval(self) -> bool:
-        return any(tool.requires_approval for tool in self.tools)
+        return any(tool.requires_approval and not tool.unavailable for tool in self.tools)
 
     @property
     def default_tools(self) -> list[str]:
