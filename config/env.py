@@ -86,6 +86,7 @@ KEY_VARIABLES = env.list("LLM_KEY_VARIABLES", default=[])
 OLLAMA_HOST = env.str("OLLAMA_HOST", default="")
 DEMO_MODEL_URL = env.str("DEMO_MODEL_URL", default="http://127.0.0.1:8766/v1")
 LEASE_S = env.float("LLM_LEASE_S", default=15.0)
+APPROVAL_EXPIRY_S = env.float("LLM_APPROVAL_EXPIRY_S", default=86_400.0)
 
 
 def days(text: str) -> int | None:

@@ -44,6 +44,8 @@ DEFAULTS: dict[str, Callable[[], Any]] = {
     "LLM_MAX_ROUNDS": lambda: 50,
     "LLM_MAX_REQUEST_BYTES": lambda: 4_000_000,
     "LLM_LEASE_S": lambda: 15.0,
+    # How long a proposed action waits for a decision.
+    "LLM_APPROVAL_EXPIRY_S": lambda: 86_400.0,
     "LLM_PRIVACY_LEVEL": lambda: "full",
     # Whether raw requests and responses may be captured; None: at the privacy level "full" only.
     "LLM_RAW_CAPTURE": lambda: None,
@@ -72,6 +74,7 @@ class Settings:
     LLM_MAX_ROUNDS: int
     LLM_MAX_REQUEST_BYTES: int
     LLM_LEASE_S: float
+    LLM_APPROVAL_EXPIRY_S: float
     LLM_PRIVACY_LEVEL: str
     LLM_RAW_CAPTURE: bool | None
     LLM_RAW_RETENTION_DAYS: int | None

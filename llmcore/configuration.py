@@ -159,7 +159,8 @@ class Configuration:
 
     `tool_groups` are the groups whose tools a run may use; `tools` those offered when a run names none itself
     (`None`: all of the groups), from the preset `tool_preset` where that names one. `workspace` names the folder that
-    its file tools work in.
+    its file tools work in. With `requires_other_decider` nobody decides about what
+    their own runs propose.
     """
 
     slug: str
@@ -176,6 +177,7 @@ class Configuration:
     tool_preset: str = ""
     workspace: str = ""
     min_skill_trust: int = 0
+    requires_other_decider: bool = False
     id: int | None = None
     version: int = 1
 

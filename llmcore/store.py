@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from llmcore import configuration as values
+from llmcore.actions.policy import Actor, Policy, Rule, Ruling
 from llmcore.conf import MIN_SECRET_LENGTH, settings
 from llmcore.errors import ConfigurationError
 from llmcore.keys import has_key, read_key, readable_keys
 from llmcore.messages import ModelResponse
 from llmcore.models import (
+    ActionRule,
     Configuration,
     ConfigurationSkill,
     ConfigurationSnippet,
@@ -63,6 +65,7 @@ def load_configuration(slug_or_row: str | Configuration, *, read_keys: bool = Tr
         tool_preset=row.tool_preset.slug if row.tool_preset else "",
         workspace=row.workspace,
         min_skill_trust=row.min_skill_trust,
+        requires_other_decider=row.requires_other_decider,
         id=row.pk,
         version=row.version,
     )
@@ -90,6 +93,31 @@ def disabled_tools() -> set[str]:
 def disabled_groups() -> set[str]:
     """Names of the tool groups that this site has switched off."""
     return set(ToolGroupSwitch.objects.filter(enabled=False).values_list("name", flat=True))
+
+
+def load_policy(user: Any) -> Policy:
+    """The rules of this site for the calls that act for `user`; for nobody, if that is None."""
+    rows = ActionRule.objects.filter(enabled=True)
+    return Policy(rules=tuple(rule_value(row) for row in rows), actor=actor_value(user))
+
+
+def actor_value(user: Any) -> Actor:
+    if getattr(user, "pk", None) is None:
+        return Actor()
+    return Actor(user_id=user.pk, group_ids=frozenset(user.groups.values_list("pk", flat=True)))
+
+
+def rule_value(row: ActionRule) -> Rule:
+    return Rule(
+        name=row.name,
+        ruling=Ruling(row.ruling),
+        tool=row.tool,
+        argument=row.argument,
+        pattern=row.pattern,
+        user_id=row.user_id,
+        group_id=row.group_id,
+        id=row.pk,
+    )
 
 
 def secret_values() -> list[str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from django.contrib.auth.models import AbstractUser, AnonymousUser
 from django.db.models import QuerySet
 
-from playground.models import Run
+from llmcore.tools.registry import all_tools
+from playground.models import ProposedAction, Run
 
 User = AbstractUser | AnonymousUser
+DECIDE = "playground.decide_action"
 
 
 def visible_runs(user: User) -> QuerySet[Run]:
@@ -45,3 +47,30 @@ def may_annotate(user: User, run: Run) -> bool:
 def may_see_raw(user: User, run: Run) -> bool:
     """Raw requests and responses need `view_raw`, on top of the right to see the run."""
     return user.has_perm("playground.view_raw") and visible_runs(user).filter(pk=run.pk).exists()
+
+
+def why_not_decide(user: User, run: Run, action: ProposedAction) -> str:
+    """Why `user` can't approve or deny what `run` proposes, in a sentence; empty where they can."""
+    if not visible_runs(user).filter(pk=run.pk).exists():
+        return "You may not see this run."
+    if not user.has_perm(DECIDE):
+        return "You lack the permission to approve or deny proposed actions."
+    if run.user_id == user.pk and other_decider_required(run):
+        return "You started this run, and its configuration wants somebody else to decide."
+    tool = all_tools().get(action.tool)
+    if tool is not None and tool.permission and not user.has_perm(tool.permission):
+        return f"You lack the permission “{tool.permission}” that this tool needs."
+    return ""
+
+
+def other_decider_required(run: Run) -> bool:
+    """By the configuration as it was when the run began, or as it is now."""
+    planned = ((run.plan or {}).get("configuration") or {}).get("requires_other_decider")
+    return bool(planned or (run.configuration and run.configuration.requires_other_decider))
+
+
+def decidable_actions(user: User) -> QuerySet[ProposedAction]:
+    """The proposed actions that wait and that `user` may see; none without the right to decide."""
+    if not user.has_perm(DECIDE):
+        return ProposedAction.objects.none()
+    return ProposedAction.objects.filter(decision="", run__in=visible_runs(user))

@@ -67,7 +67,18 @@ def end_columns(*, reason: EndReason, detail: str, now: datetime) -> dict[str, A
         "detail": detail,
         "ended_at": now,
         "lease_until": None,
+        "suspended_at": None,
         "revision": F("revision") + 1,
+    }
+
+
+def suspend_columns(*, now: datetime) -> dict[str, Any]:
+    """The columns of `Run` that make it wait for a decision; a released claim no longer holds."""
+    return {
+        "status": RunStatus.AWAITING_APPROVAL,
+        "lease_until": None,
+        "suspended_at": now,
+        "suspensions": F("suspensions") + 1,
     }
 
 
@@ -82,6 +93,7 @@ def queue_columns(*, since: datetime, now: datetime) -> dict[str, Any]:
         "answer": "",
         "findings": [],
         "ended_at": None,
+        "suspended_at": None,
         "queued_at": since,
         "lease_until": now + patience(queued_at=now, now=now),
         "cancel_requested_at": None,

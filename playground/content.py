@@ -26,8 +26,11 @@ STEP_METADATA: Mapping[str, frozenset[str]] = {
         {"message", "finish_reason", "finish_reason_raw", "usage", "cost", "prices"}
         | {"calls", "served_model", "response_id"}
     ),
-    StepKind.TOOL_CALL: frozenset({"call_id", "name", "arguments", "effect", "group", "problem"}),
+    StepKind.TOOL_CALL: frozenset({"call_id", "name", "arguments", "effect", "group", "problem", "ruling", "rule"}),
     StepKind.TOOL_RESULT: frozenset({"call_id", "name", "message", "error_kind", "full", "artifacts", "traceback"}),
+    StepKind.ACTION: frozenset(
+        {"event", "call_id", "name", "digest", "key", "kind", "action", "rule", "decision", "by", "reason"}
+    ),
     StepKind.RETRY: frozenset(),
     StepKind.ERROR: frozenset({"advice", "kind", "traceback"}),
 }
@@ -37,6 +40,7 @@ OWN_ERRORS = frozenset({"configuration"})
 # Ends whose detail is in our own words; that of others quotes a provider, a model or a hook.
 OWN_DETAILS = frozenset(
     {
+        EndReason.APPROVAL_EXPIRED,
         EndReason.CANCELLED,
         EndReason.DRY_RUN,
         EndReason.EMPTY_ANSWER,

@@ -80,9 +80,9 @@ class Figures:
         }
 
 
-def times(*, wall_ms: float, queue_ms: float, model_ms: float, tool_ms: float) -> dict[str, float]:
+def times(*, wall_ms: float, queue_ms: float, model_ms: float, tool_ms: float, approval_ms: float) -> dict[str, float]:
     """The columns of time; overhead is the rest, so that the parts add up to the wall time."""
-    parts = queue_ms + model_ms + tool_ms
+    parts = queue_ms + model_ms + tool_ms + approval_ms
     # Queue and age come from two clocks: the parts can exceed the whole by a hair.
     wall_ms = max(wall_ms, parts)
     return {
@@ -90,19 +90,27 @@ def times(*, wall_ms: float, queue_ms: float, model_ms: float, tool_ms: float) -
         "queue_ms": queue_ms,
         "model_ms": model_ms,
         "tool_ms": tool_ms,
+        "approval_ms": approval_ms,
         "overhead_ms": wall_ms - parts,
     }
 
 
 def times_of(run: Run, *, now: datetime, waiting: bool) -> dict[str, float]:
-    """The columns of time of a run that no worker drives any more; `waiting`: it was in the queue until now."""
-    waited_ms = milliseconds(now - run.queued_at) if waiting else 0.0
+    """The columns of time of a run that no worker drives any more; `waiting`: for one, or for a decision, until now."""
+    waited_ms = milliseconds(now - run.queued_at) if waiting and run.suspended_at is None else 0.0
     return times(
         wall_ms=milliseconds(now - run.created_at),
         queue_ms=(run.queue_ms or 0.0) + max(waited_ms, 0.0),
         model_ms=run.model_ms or 0.0,
         tool_ms=run.tool_ms or 0.0,
+        approval_ms=approval_ms(run, now),
     )
+
+
+def approval_ms(run: Run, now: datetime) -> float:
+    """How long the run has waited for decisions until `now`."""
+    waiting_ms = milliseconds(now - run.suspended_at) if run.suspended_at else 0.0
+    return (run.approval_ms or 0.0) + max(waiting_ms, 0.0)
 
 
 def milliseconds(duration: timedelta) -> float:

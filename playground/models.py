@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from llmcore.actions.proposals import DecisionKind
 from llmcore.runs.outcome import EndReason, RunStatus
 from playground.privacy import PrivacyLevel
 
 
-def choices_of(enum: type[RunStatus] | type[EndReason] | type[PrivacyLevel]) -> list[tuple[str, str]]:
+def choices_of(
+    enum: type[RunStatus] | type[EndReason] | type[PrivacyLevel] | type[DecisionKind],
+) -> list[tuple[str, str]]:
     return [(member.value, member.value.replace("_", " ").capitalize()) for member in enum]
 
 
@@ -58,6 +63,9 @@ class Run(models.Model):
     attempt = models.PositiveIntegerField(_("attempt"), default=0)
     worker = models.CharField(_("worker"), max_length=200, blank=True, default="")
     lease_until = models.DateTimeField(_("lease until"), null=True, blank=True, db_index=True)
+    # While it waits for a decision: since when. How often and how long it did so before are kept beside it.
+    suspended_at = models.DateTimeField(_("suspended"), null=True, blank=True)
+    suspensions = models.PositiveIntegerField(_("times suspended"), default=0)
     cancel_requested_at = models.DateTimeField(_("cancel requested"), null=True, blank=True)
     cancelled_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
 
@@ -90,6 +98,7 @@ class Run(models.Model):
     queue_ms = models.FloatField(_("queue"), null=True)
     model_ms = models.FloatField(_("model"), null=True)
     tool_ms = models.FloatField(_("tools"), null=True)
+    approval_ms = models.FloatField(_("approval"), null=True)
     overhead_ms = models.FloatField(_("overhead"), null=True)
     wall_ms = models.FloatField(_("wall time"), null=True)
 
@@ -121,6 +130,11 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return self.title
+
+    @property
+    def tries(self) -> int:
+        """How often a worker began with it, not counting that it went on after a decision."""
+        return self.attempt - self.suspensions + (self.suspended_at is not None)
 
     @property
     def continuable(self) -> bool:
@@ -234,3 +248,100 @@ class RunPartial(models.Model):
 
     def __str__(self) -> str:
         return f"run {self.run_id}, round {self.round}"
+
+
+class ProposedAction(models.Model):
+    """A tool call that awaits a person, or awaited one.
+
+    `proposal` and `reason` are digests of the run's contents: what the call would do, and what the decider said.
+    `sequence` is the step that proposed it. `turn_digest` is what a decision names, `key` what it holds for (see
+    `llmcore.actions.proposals`). `decision` is empty while it waits.
+    """
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="actions", verbose_name=_("run"))
+    sequence = models.PositiveIntegerField()
+    round = models.PositiveIntegerField(_("round"))
+    call_id = models.TextField()
+    tool = models.CharField(_("tool"), max_length=200)
+    kind = models.CharField(max_length=20)
+    position = models.PositiveIntegerField()
+    calls = models.PositiveIntegerField()
+    turn_digest = models.CharField(max_length=64)
+    key = models.CharField(max_length=64)
+    proposal = models.CharField(max_length=64)
+    rule = models.CharField(_("rule"), max_length=200, blank=True, default="")
+    proposed_at = models.DateTimeField(_("proposed"))
+    expires_at = models.DateTimeField(_("expires"))
+
+    decision = models.CharField(_("decision"), max_length=10, choices=choices_of(DecisionKind), blank=True, default="")
+    decided_at = models.DateTimeField(_("decided"), null=True, blank=True)
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("decided by")
+    )
+    reason = models.CharField(max_length=64, blank=True, default="")
+    again = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ["run", "sequence"]
+        verbose_name = _("proposed action")
+        verbose_name_plural = _("proposed actions")
+        permissions = [("decide_action", _("Can approve or deny proposed actions"))]
+        constraints = [models.UniqueConstraint(fields=["run", "sequence"], name="playground_action_unique")]
+        indexes = [
+            # What waits, so that neither the count in the menu nor the sweep grows with all that was decided.
+            models.Index(fields=["expires_at"], name="playground_action_waiting", condition=models.Q(decision=""))
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool}, run {self.run_id}"
+
+    @property
+    def waits(self) -> bool:
+        return not self.decision
+
+
+class AppendOnly(models.QuerySet["DecisionRecord"]):
+    """Rows that are written once."""
+
+    def update(self, **kwargs: Any) -> int:
+        raise TypeError("what was decided is never changed")
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        raise TypeError("what was decided is never deleted")
+
+
+class DecisionRecord(models.Model):
+    """Who decided what about a proposed action, when, and on which digest: written once, and kept when the run is gone.
+
+    It holds numbers and names instead of references, so that nothing else can change it. It has no contents.
+    """
+
+    at = models.DateTimeField(_("decided"))
+    decision = models.CharField(_("decision"), max_length=10, choices=choices_of(DecisionKind))
+    user_id = models.BigIntegerField(_("user number"), null=True)
+    username = models.CharField(_("by"), max_length=200, blank=True, default="")
+    run_id = models.BigIntegerField(_("run"), db_index=True)
+    call_id = models.TextField(_("call"))
+    tool = models.CharField(_("tool"), max_length=200)
+    rule = models.CharField(_("rule"), max_length=200, blank=True, default="")
+    turn_digest = models.CharField(_("digest of the turn"), max_length=64)
+    key = models.CharField(_("digest of the call"), max_length=64)
+    again = models.BooleanField(_("for the rest of the run"), default=False)
+
+    objects = AppendOnly.as_manager()
+
+    class Meta:
+        ordering = ["-pk"]
+        verbose_name = _("decision")
+        verbose_name_plural = _("decisions")
+
+    def __str__(self) -> str:
+        return f"{self.decision} {self.tool}, run {self.run_id}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if self.pk is not None:
+            raise TypeError("what was decided is never changed")
+        super().save(*args, **kwargs)
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        raise TypeError("what was decided is never deleted")

@@ -13,6 +13,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from llmcore.actions.proposals import Proposal
 from llmcore.conf import settings
 from llmcore.messages import JSON
 from llmcore.redaction import Redactor, storable
@@ -20,7 +21,8 @@ from llmcore.runs.outcome import EndReason
 from llmcore.store import DatabaseMeter
 from llmcore.trace import RunStep, StepKind, WireExchange
 from playground import models
-from playground.claims import Claim, ClaimLost, end_columns, lease_end, queue_columns
+from playground.approvals import write_proposed
+from playground.claims import Claim, ClaimLost, end_columns, lease_end, queue_columns, suspend_columns
 from playground.content import redacted_step, step_without_contents
 from playground.erasure import Masking, known_tools
 from playground.figures import Figures, milliseconds, times
@@ -36,6 +38,10 @@ logger = logging.getLogger(__name__)
 
 # A database that is away for a moment (a restart, a lock) is waited for as long as the lease lasts.
 RETRY_S = 0.25
+
+
+class CancelledMeanwhile(Exception):
+    """Somebody asked for the end of a run that was about to wait."""
 
 
 class RunRecording:
@@ -122,6 +128,24 @@ class RunRecording:
         }
         self._store(columns, lambda: self._write_end(masking, now), renewing=False)
 
+    def suspend(self, proposal: Proposal, *, now: datetime | None = None) -> bool:
+        """Let the run wait for decisions about `proposal`; False, and nothing is changed, where
+        somebody asked for its end meanwhile."""
+        now = now or timezone.now()
+        try:
+            columns = {**self._used(), **suspend_columns(now=now)}
+            self._store(columns, lambda: self._write_proposed(proposal, now), renewing=False)
+        except CancelledMeanwhile:
+            return False
+        return True
+
+    def _write_proposed(self, proposal: Proposal, now: datetime) -> None:
+        # The row is locked by now: who asks later finds a run that waits, and ends it.
+        if models.Run.objects.filter(pk=self._claim.run_id, cancel_requested_at__isnull=False).exists():
+            raise CancelledMeanwhile
+        self._delete_partial()
+        write_proposed(run_id=self._claim.run_id, proposal=proposal, now=now)
+
     def give_back(self) -> None:
         """Put the run back into the queue, for any worker to go on with it at once."""
         now = timezone.now()
@@ -139,6 +163,7 @@ class RunRecording:
                 queue_ms=self._run.queue_ms or 0.0,
                 model_ms=self._figures.model_ms,
                 tool_ms=self._figures.tool_ms,
+                approval_ms=self._run.approval_ms or 0.0,
             ),
         }
 

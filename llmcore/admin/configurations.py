@@ -82,7 +82,7 @@ class ConfigurationAdmin(admin.ModelAdmin):
         (
             gettext_lazy("Tools"),
             {
-                "fields": ["tool_groups", "tools", "tool_preset", "workspace"],
+                "fields": ["tool_groups", "tools", "tool_preset", "workspace", "requires_other_decider"],
                 "description": gettext_lazy(
                     "A run is offered a tool only if this site, this configuration, its skills and the user's "
                     "permissions all allow it."

@@ -69,6 +69,7 @@ class ConfigurationForm(forms.ModelForm):
             "tools",
             "tool_preset",
             "workspace",
+            "requires_other_decider",
             "enabled",
         ]
         widgets = {"description": AdminTextareaWidget(attrs={"rows": 3})}

@@ -5,9 +5,11 @@ from llmcore.models.detection import DetectedItem
 from llmcore.models.metering import UsageRecord
 from llmcore.models.prompts import Skill, Snippet
 from llmcore.models.providers import LanguageModel, Provider
+from llmcore.models.rules import ActionRule
 from llmcore.models.tools import ToolGroupSwitch, ToolPreset, ToolSwitch
 
 __all__ = [
+    "ActionRule",
     "Configuration",
     "ConfigurationSkill",
     "ConfigurationSnippet",

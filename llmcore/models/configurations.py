@@ -95,6 +95,11 @@ class Configuration(models.Model):
         default="",
         help_text=_("The folder that its file tools work in; the site's settings say which there are."),
     )
+    requires_other_decider = models.BooleanField(
+        _("somebody else decides"),
+        default=False,
+        help_text=_("Whoever started a run can't approve or deny what it proposes."),
+    )
     enabled = models.BooleanField(_("enabled"), default=True)
     version = models.PositiveIntegerField(_("version"), default=1, editable=False)
     updated_at = models.DateTimeField(_("changed"), auto_now=True)

@@ -139,6 +139,7 @@ def time_shares(run: Run) -> list[Share]:
     parts = [
         ("Model", run.model_ms or 0.0, "model"),
         ("Tools", run.tool_ms or 0.0, "ttool"),
+        ("Approval", run.approval_ms or 0.0, "approval"),
         ("Queue", run.queue_ms or 0.0, "queue"),
     ]
     parts.append(("Overhead", max(run.wall_ms - sum(value for _, value, _ in parts), 0.0), "over"))

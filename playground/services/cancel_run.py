@@ -8,7 +8,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import F
 
+from llmcore.actions.proposals import DecisionKind
 from llmcore.runs.outcome import EndReason, RunStatus
+from playground.approvals import close_waiting
 from playground.claims import end_columns
 from playground.figures import times_of
 from playground.models import Run
@@ -25,6 +27,7 @@ def cancel_run(*, run: Run, by: User | None, now: datetime) -> bool:
     row = Run.objects.select_for_update().filter(pk=run.pk)
     current = row.get()
     if current.status in NOT_DRIVEN:
+        close_waiting(current, DecisionKind.WITHDRAW, by=by, now=now)
         row.update(
             **end_columns(reason=EndReason.CANCELLED, detail=cancelled_by(by), now=now),
             **times_of(current, now=now, waiting=True),

@@ -56,7 +56,8 @@ def drive_run(
     watch: Watch | None = None,
     now: datetime | None = None,
 ) -> bool:
-    """Drive the run to its end on this thread; False where it is not (or no longer) there to be claimed.
+    """Drive the run on this thread to its end, or until it waits for a decision. False where it is not (or no longer)
+    there to be claimed.
 
     `stopping` says that this process is about to end, `cancelling` that whoever started it here wants it to end.
     `watch` gets every item after it is stored.
@@ -92,6 +93,7 @@ class Drive:
         self._watch = watch
         self._cancelled = False
         self._goes_on = self._run.plan is not None
+        self._policy = store.load_policy(self._run.user)
         self._error: ErrorData | None = None
 
     def drive(self) -> None:
@@ -143,6 +145,7 @@ class Drive:
                 capture_raw=self._run.capture_raw,
                 redact=self._redactor.patterns,
                 after_tool=connections.close_all,
+                policy=self._policy,
             )
             try:
                 return loop.dry_run(segment.state) if self._run.dry_run else await loop.run(segment.state)
@@ -187,6 +190,10 @@ class Drive:
     def _finish(self, ended: Ended) -> None:
         if ended.error is not None:
             self._end(self._failed(ended.error))
+            return
+        proposal = ended.end.proposal if ended.end else None
+        if proposal is not None and self._recording.suspend(proposal):
+            logger.info("run %s waits for %d decisions", self._run.pk, len(proposal.actions))
             return
         outcome = (ended.end and ended.end.outcome) or Outcome(reason=EndReason.CANCELLED)
         if outcome.reason is not EndReason.CANCELLED:

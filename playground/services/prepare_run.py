@@ -163,4 +163,5 @@ def describe(configuration: Configuration) -> dict[str, Any]:
         "tool_preset": configuration.tool_preset,
         "workspace": configuration.workspace,
         "min_skill_trust": configuration.min_skill_trust,
+        "requires_other_decider": configuration.requires_other_decider,
     }

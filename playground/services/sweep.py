@@ -22,16 +22,19 @@ from playground.run_findings import findings_of
 from playground.search import index_run
 from playground.services.apply_privacy import apply_privacy_at_end
 from playground.services.cancel_run import cancelled_by
+from playground.services.expire_actions import expire_actions
 from playground.wakeups import wake_on_commit
 
 logger = logging.getLogger(__name__)
 
 
 def sweep(*, now: datetime) -> None:
-    """Mark lost runs as interrupted, hand over forgotten ones again, and remove text that is no longer streamed."""
+    """Mark lost runs as interrupted, end those that wait for a decision in vain, hand over forgotten ones again, and
+    remove text that is no longer streamed."""
     overdue = Run.objects.filter(lease_until__lt=now)
     for run_id, attempt in list(overdue.filter(status=RunStatus.RUNNING).values_list("pk", "attempt")):
         interrupt(run_id, attempt, now=now)
+    expire_actions(now=now)
     stale = RunPartial.objects.exclude(run__status=RunStatus.RUNNING)
     # A deletion takes the lock of writers on SQLite, even one of nothing.
     if stale.exists():
