@@ -117,7 +117,9 @@ class Recorder:
             }
             self._trace.record(StepKind.ACTION, round=proposal.round, data=data)
 
-    def tool_call(self, call: ToolCall, tool: Tool | None, *, judged: Judged | None, repeat: int, round: int) -> None:
+    def tool_call(
+        self, call: ToolCall, tool: Tool | None, *, judged: Judged | None = None, repeat: int, round: int
+    ) -> None:
         if self._trace is None:
             return
         given = call.arguments_raw if call.arguments is None else call.arguments

@@ -488,6 +488,8 @@ KEPT = {
     "RunTool": {"name"},
     "RunStep": {"kind"},
     "RunContent": {"digest"},
+    "ProposedAction": {"call_id", "tool", "kind", "turn_digest", "key", "proposal", "rule", "decision", "reason"},
+    "DecisionRecord": {"decision", "username", "call_id", "tool", "rule", "turn_digest", "key"},
 }
 CLEARED = {
     "Run": {"prompt", "request", "detail", "error", "answer", "findings"},
