@@ -8,9 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
@@ -26,11 +26,12 @@ UNDER_WAY = "SELECT count(*) FROM playground_run WHERE status IN ('queued', 'run
 
 @dataclass(frozen=True)
 class Product:
-    """The running product: where it is and who may log in."""
+    """The running product: where it is, who may log in, and the environment that its own commands need."""
 
     url: str
     username: str
     password: str
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 class Output:
@@ -84,7 +85,7 @@ def embedded(folder: Path) -> Iterator[Product]:
         output = Output(process)
         password = output.wait_for(r"(?i)password\W+(\S+)").group(1)
         url = output.wait_for(r"(?i)ready\b.*?(http://[\w.:]+)").group(1)
-        yield Product(url=url, username=ADMIN, password=password)
+        yield Product(url=url, username=ADMIN, password=password, environment={"DATA_DIR": str(folder)})
     finally:
         process.send_signal(signal.SIGINT)
         try:
