@@ -8,7 +8,13 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page
 
 WORST = ("serious", "critical")
-RUN = "options => axe.run(document, options)"
+# Colors fade from one theme to the other, and half-way they are neither's.
+RUN = """async options => {
+    document.body.getBoundingClientRect();
+    const fading = document.getAnimations().filter(animation => animation.effect.getComputedTiming().endTime !== Infinity);
+    await Promise.allSettled(fading.map(animation => animation.finished));
+    return axe.run(document, options);
+}"""
 # Colors are the only thing that a theme changes.
 EVERYTHING: dict[str, Any] = {"resultTypes": ["violations"]}
 COLORS: dict[str, Any] = {**EVERYTHING, "runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}

@@ -141,7 +141,7 @@ class RecordedRun:
 
     def tool_call(self, call: ToolCall, *, repeat: int = 1) -> int:
         """A tool starts; its sequence."""
-        self._recorder.tool_call(call, None, repeat=repeat, round=self._round)
+        self._recorder.tool_call(call, None, judged=None, repeat=repeat, round=self._round)
         return self._trace.steps[-1].sequence
 
     def tool_result(self, call: ToolCall, result: ToolResult | str = "order 1", *, took_ms: float = 10.0) -> None:
