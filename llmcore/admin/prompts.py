@@ -22,6 +22,9 @@ class PromptPieceAdmin(admin.ModelAdmin):
     search_fields = ["name", "slug", "body"]
     prepopulated_fields = {"slug": ["name"]}
 
+    class Media:
+        css = {"all": ["llmcore/admin.css"]}
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows: QuerySet[Any] = super().get_queryset(request)
         counted: QuerySet[Any] = rows.annotate(used_by_count=Count("configuration"))
@@ -41,9 +44,6 @@ class PromptPieceAdmin(admin.ModelAdmin):
 @admin.register(Skill)
 class SkillAdmin(PromptPieceAdmin):
     """Skills; saving a body here is what makes it the true one."""
-
-    class Media:
-        css = {"all": ["llmcore/admin.css"]}
 
     form = SkillForm
     list_display = ["name", "slug", "trust", "sealed", "used_by", "version", "enabled", "updated_at"]

@@ -23,6 +23,9 @@ from llmcore.providers.registry import adapters
 class ProviderAdmin(admin.ModelAdmin):
     """Providers; a key goes in and never comes out."""
 
+    class Media:
+        css = {"all": ["llmcore/admin.css"]}
+
     form = ProviderForm
     list_display = ["name", "wire_format", "base_url", "key", "models_count", "enabled"]
     list_filter = ["enabled", "adapter"]
@@ -105,6 +108,9 @@ def problem_with_key(provider: Provider) -> str:
 @admin.register(LanguageModel)
 class LanguageModelAdmin(admin.ModelAdmin):
     """The models of the providers."""
+
+    class Media:
+        css = {"all": ["llmcore/admin.css"]}
 
     list_display = ["name", "label", "provider", "context_window", "max_output_tokens", "prices", "enabled"]
     list_filter = ["enabled", "provider"]

@@ -35,6 +35,9 @@ class FailedFilter(admin.SimpleListFilter):
 class UsageRecordAdmin(admin.ModelAdmin):
     """What each provider call used and cost."""
 
+    class Media:
+        css = {"all": ["llmcore/admin.css"]}
+
     list_display = [
         "created_at",
         "model_name",

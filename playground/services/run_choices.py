@@ -11,8 +11,10 @@ from llmcore import models, store
 from llmcore.configuration import Configuration
 from llmcore.context.tokens import estimate_tokens, estimate_tools
 from llmcore.errors import ConfigurationError
+from llmcore.runs.outcome import RunStatus
 from llmcore.tools.base import Tool
 from llmcore.tools.registry import all_tools
+from playground.models import Run
 from playground.services.prepare_run import gate_for
 
 
@@ -74,13 +76,13 @@ class RunChoices:
 
 
 def load_run_choices(*, user: User, configuration: str = "") -> RunChoices:
-    """The choices of `user`. An unknown or disabled `configuration` (a slug) gives way to the first enabled one."""
+    """The choices of `user`. An unknown or disabled `configuration` (a slug) gives way to a likely one."""
     rows = tuple(
         models.Configuration.objects.filter(
             enabled=True, model__enabled=True, model__provider__enabled=True
         ).select_related("model__provider", "tool_preset")
     )
-    row = next((row for row in rows if row.slug == configuration), rows[0] if rows else None)
+    row = next((row for row in rows if row.slug == configuration), None) or _likely(rows, user)
     value, problem = _load(row)
     return RunChoices(
         configurations=rows,
@@ -90,6 +92,15 @@ def load_run_choices(*, user: User, configuration: str = "") -> RunChoices:
         tool_groups=_tool_groups(value, user) if value else (),
         problem=problem,
     )
+
+
+def _likely(rows: tuple[models.Configuration, ...], user: User) -> models.Configuration | None:
+    """The one that `user` ran last; else the one that last completed a run, for anybody; else the first that loads."""
+    runs = Run.objects.filter(configuration__in=[row.pk for row in rows]).order_by("-pk")
+    for known in (runs.filter(user=user), runs.filter(status=RunStatus.COMPLETED)):
+        if (last := known.values_list("configuration", flat=True).first()) is not None:
+            return next(row for row in rows if row.pk == last)
+    return next((row for row in rows if not _load(row)[1]), rows[0] if rows else None)
 
 
 def _load(row: models.Configuration | None) -> tuple[Configuration | None, str]:

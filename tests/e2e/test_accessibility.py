@@ -34,6 +34,12 @@ def recorded(product: Product) -> dict[str, int]:
     return dict(json.loads(output))
 
 
+@pytest.fixture
+def page(open_page: Callable[..., Page]) -> Page:
+    """A logged-in page, of which axe-core wants more than the content policy allows: it says so on the console."""
+    return open_page(expect_errors=True)
+
+
 def open_run(page: Page, pk: int, anchor: str = "") -> None:
     # Only another path makes a browser load a page anew.
     page.goto("about:blank")
@@ -41,11 +47,18 @@ def open_run(page: Page, pk: int, anchor: str = "") -> None:
     expect(page.locator("#step-detail")).to_have_attribute("data-step", re.compile(r"\d+"))
 
 
+def unfold(page: Page, part: str) -> None:
+    page.locator(f"{part} details:not([open]) > summary").evaluate_all("all => all.forEach(one => one.click())")
+    expect(page.locator(".htmx-request")).to_have_count(0)
+
+
 @pytest.mark.parametrize("reason", list(EndReason))
 def test_each_end_of_a_run_is_accessible(page: Page, recorded: dict[str, int], reason: EndReason) -> None:  # L14
     open_run(page, recorded[reason.value])
 
-    assert not (found := barriers(page)), "\n".join(found)
+    # The rest is the same on all of them.
+    found = barriers(page, None if reason == EndReason.INTERRUPTED else "#run-head, #run-note")
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("state", ["queued", "running", "stopping"])
@@ -72,9 +85,8 @@ def test_each_tab_of_each_kind_of_step_is_accessible(page: Page, recorded: dict[
             seen.add((kind, tab))
             page.locator(f"#tab-{tab}").click()
             expect(page.locator("#step-detail:not([aria-busy])")).to_have_attribute("data-tab", tab)
-            for fold in page.locator("#step-panel details:not([open]) > summary").all():
-                fold.click()
-            found += [f"{step}/{tab} {line}" for line in barriers(page)]
+            unfold(page, "#step-panel")
+            found += [f"{step}/{tab} {line}" for line in barriers(page, "#step-detail")]
 
     assert {tab for _, tab in seen} >= {*CALL_TABS, "start", "result", "arguments", "traceback", "error"}
     assert not found, "\n".join(found)
@@ -98,7 +110,7 @@ def test_what_opens_on_the_page_of_a_run_is_accessible(page: Page, recorded: dic
 
 
 def test_the_page_of_a_run_is_accessible_on_a_phone(open_page: Callable[..., Page], recorded: dict[str, int]) -> None:
-    page = open_page(width=390, height=844)
+    page = open_page(width=390, height=844, expect_errors=True)
     open_run(page, recorded["max_rounds"])
 
     assert not (found := barriers(page)), "\n".join(found)
@@ -113,18 +125,16 @@ def test_a_new_run_is_accessible_in_each_of_its_views(page: Page) -> None:
         with page.expect_response("**/preview/"):
             page.get_by_role("button", name=view, exact=True).click()
         expect(page.locator(".htmx-request")).to_have_count(0)
-        for fold in page.locator("#preview details:not([open]) > summary").all():
-            fold.click()
-        found += [f"{view} {line}" for line in barriers(page)]
-    for fold in page.locator("#new_run details:not([open]) > summary").all():
-        fold.click()
+        unfold(page, "#preview")
+        found += [f"{view} {line}" for line in barriers(page, "#preview")]
+    unfold(page, "#new_run")
     page.locator("[name=override][value=replace]").check(force=True)
     page.locator("#id_max_rounds").fill("-1")
     expect(preview).to_contain_text("There is no preview of this yet")
-    found += [f"invalid {line}" for line in barriers(page)]
+    found += [f"invalid {line}" for line in barriers(page, ".pg")]
     page.locator("[data-run]").click()
     expect(page.locator("[data-form-errors]")).to_be_visible()
-    found += [f"refused {line}" for line in barriers(page)]
+    found += [f"refused {line}" for line in barriers(page, ".pg")]
 
     assert not found, "\n".join(found)
 

@@ -76,6 +76,36 @@ def test_opening_the_form_starts_nothing(client: Client) -> None:
     assert not Run.objects.exists()
 
 
+def chosen_at_first(client: Client) -> str:
+    return re.findall(r'<option value="([^"]+)" selected', page_of(client.get(URL)))[0]
+
+
+def test_form_begins_with_the_configuration_that_the_user_ran_last() -> None:
+    for slug in ("a-first", "b-mine", "c-theirs"):
+        ConfigurationFactory(name=slug, slug=slug)
+    me, other = (UserFactory(permissions=["playground.add_run"]) for _ in range(2))
+    client = Client()
+    client.force_login(me)
+    assert chosen_at_first(client) == "a-first"
+
+    for slug, by in (("b-mine", me), ("c-theirs", other)):
+        write_run(request=RunRequest(configuration=slug, prompt="Hello?"), by=by)
+    assert chosen_at_first(client) == "b-mine"
+
+    Configuration.objects.filter(slug="b-mine").update(enabled=False)
+    assert chosen_at_first(client) == "a-first"
+
+
+def test_form_begins_for_a_new_user_with_what_has_worked() -> None:
+    for slug in ("a-first", "b-worked", "c-failed"):
+        ConfigurationFactory(name=slug, slug=slug)
+    for slug, status in (("b-worked", "completed"), ("c-failed", "failed")):
+        run = write_run(request=RunRequest(configuration=slug, prompt="Hello?"), by=None)
+        Run.objects.filter(pk=run.pk).update(status=status)
+
+    assert chosen_at_first(client_with("playground.add_run")) == "b-worked"
+
+
 def test_form_of_another_site_is_refused() -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(UserFactory(is_superuser=True))

@@ -1,0 +1,38 @@
+"""Where the models stand in the admin."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.test import Client, RequestFactory
+
+from tests.factories import UserFactory
+
+pytestmark = pytest.mark.django_db
+
+
+def headings(user: User) -> dict[str, list[str]]:
+    request = RequestFactory().get("/admin/")
+    request.user = user
+    return {app["name"]: [model["name"] for model in app["models"]] for app in admin.site.get_app_list(request)}
+
+
+def test_runs_stand_under_the_heading_of_the_runtime() -> None:
+    shown = headings(UserFactory(is_superuser=True))
+
+    assert "LLM playground" not in shown
+    assert "Playground runs" in shown["LLM"] and "Configurations" in shown["LLM"]
+    assert shown["LLM"] == sorted(shown["LLM"], key=lambda name: name.lower())
+
+
+def test_runs_have_a_heading_of_their_own_for_those_who_see_nothing_else() -> None:
+    assert headings(UserFactory(permissions=["playground.view_run"])) == {"LLM playground": ["Playground runs"]}
+
+
+def test_the_page_of_the_runtime_lists_the_runs_too() -> None:
+    client = Client()
+    client.force_login(UserFactory(is_superuser=True))
+
+    assert "Playground runs" in client.get("/admin/llmcore/").content.decode()
+    assert "Playground runs" not in client.get("/admin/auth/").content.decode().split('id="nav-sidebar"')[0]
