@@ -1,6 +1,6 @@
 """Puts a run in every state into the database of a started product: `python -m tests.e2e.recorded_states USERNAME`.
 
-Prints the runs' ids by state as JSON.
+Prints the runs' ids by state as JSON. With ids after the name it deletes those runs instead.
 """
 
 from __future__ import annotations
@@ -102,4 +102,8 @@ def main(username: str) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1])))
+    username, *ids = sys.argv[1:]
+    if ids:
+        Run.objects.filter(pk__in=ids).delete()
+    else:
+        print(json.dumps(main(username)))

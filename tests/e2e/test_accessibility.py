@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -20,18 +20,23 @@ from tests.installation import ROOT
 CALL_TABS = ("messages", "response", "thinking", "tools", "request", "raw", "tokens")
 
 
-@pytest.fixture(scope="session")
-def recorded(product: Product) -> dict[str, int]:
-    """A run in every state, by the state."""
-    output = subprocess.run(
-        [sys.executable, "-m", "tests.e2e.recorded_states", product.username],
-        cwd=ROOT,
-        env={**os.environ, **product.environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    return dict(json.loads(output))
+@pytest.fixture(scope="module")
+def recorded(product: Product) -> Iterator[dict[str, int]]:
+    """A run in every state, by the state. Other tests don't expect runs that go on forever."""
+
+    def command(*ids: int) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "tests.e2e.recorded_states", product.username, *map(str, ids)],
+            cwd=ROOT,
+            env={**os.environ, **product.environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    runs = dict(json.loads(command()))
+    yield runs
+    command(*runs.values())
 
 
 @pytest.fixture
