@@ -40,13 +40,15 @@ class Provider:
     """A service that answers requests.
 
     `adapter` names the wire format (a key of the provider registry). Timeouts are seconds: to connect, between two
-    reads, and for one whole call. `max_attempts` counts the first attempt too.
+    reads, and for one whole call. `max_attempts` counts the first attempt too. `api_version` is for services whose
+    addresses carry one (Azure).
     """
 
     slug: str
     name: str
     adapter: str
     base_url: str
+    api_version: str = ""
     api_key: Secret = field(default_factory=lambda: Secret(""))
     connect_timeout_s: float = 10.0
     read_timeout_s: float = 120.0
@@ -60,7 +62,8 @@ class LanguageModel:
     """One model of a provider: its window, its output cap, what it can do and what it costs.
 
     Token counts are `None` where unknown. `inline_think` says that the model writes its thinking into the answer
-    ("tags": `<think>…</think>` at the start; "prefilled": the opening tag is missing).
+    ("tags": `<think>…</think>` at the start; "prefilled": the opening tag is missing). `thinking_control` says how the
+    model is told how much to think: by an effort in words, or by a budget of tokens.
     """
 
     name: str
@@ -73,6 +76,7 @@ class LanguageModel:
     supports_thinking: bool = False
     supports_streaming: bool = True
     supports_images: bool = False
+    thinking_control: Literal["effort", "budget"] = "effort"
     inline_think: Literal["tags", "prefilled"] | None = None
     prices: Prices = field(default_factory=Prices)
 

@@ -178,6 +178,7 @@ def provider_value(row: Provider, *, read_keys: bool = True) -> values.Provider:
         name=row.name,
         adapter=row.adapter,
         base_url=row.base_url,
+        api_version=row.api_version,
         api_key=key,
         connect_timeout_s=row.connect_timeout_s,
         read_timeout_s=row.read_timeout_s,
@@ -198,6 +199,7 @@ def model_value(row: LanguageModel) -> values.LanguageModel:
         supports_temperature=row.supports_temperature,
         supports_thinking=row.supports_thinking,
         supports_streaming=row.supports_streaming,
+        thinking_control=row.thinking_control,  # type: ignore[arg-type]
         supports_images=row.supports_images,
         inline_think=row.inline_think or None,  # type: ignore[arg-type]
         prices=Prices(

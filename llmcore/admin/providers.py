@@ -40,7 +40,10 @@ class ProviderAdmin(admin.ModelAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Provider | None = None) -> Any:
         may_edit = self.has_change_permission(request, obj) if obj else True
         return [
-            (None, {"fields": ["name", "slug", "adapter", "base_url", "allow_private_hosts", "enabled"]}),
+            (
+                None,
+                {"fields": ["name", "slug", "adapter", "base_url", "api_version", "allow_private_hosts", "enabled"]},
+            ),
             (gettext_lazy("Key"), {"fields": key_fields(obj, may_edit)}),
             (
                 gettext_lazy("Deadlines and attempts"),
@@ -127,7 +130,7 @@ class LanguageModelAdmin(admin.ModelAdmin):
                     "supports_tool_choice",
                     "supports_streaming",
                     "supports_temperature",
-                    "supports_thinking",
+                    ("supports_thinking", "thinking_control"),
                     "supports_images",
                     "inline_think",
                 ],

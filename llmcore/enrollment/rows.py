@@ -47,6 +47,7 @@ def new_model(provider: Provider, model: ModelValue) -> LanguageModel:
         supports_tool_choice=model.supports_tool_choice,
         supports_temperature=model.supports_temperature,
         supports_thinking=model.supports_thinking,
+        thinking_control=model.thinking_control,
         supports_images=model.supports_images,
         input_price=model.prices.input,
         cache_read_price=model.prices.cache_read,

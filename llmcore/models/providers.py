@@ -28,6 +28,15 @@ class Provider(models.Model):
         max_length=200,
         help_text=_("Where the API begins, for example https://api.openai.com/v1. The key is sent to this host only."),
     )
+    api_version = models.CharField(
+        _("API version"),
+        max_length=40,
+        blank=True,
+        help_text=_(
+            "For Azure OpenAI only: the version in the classic address of a deployment, such as 2024-10-21. Leave it "
+            "blank for the newer address, which has none."
+        ),
+    )
     # MultiFernet token of the key; written and read by llmcore.keys only.
     encrypted_key = models.BinaryField(_("encrypted API key"), blank=True, default=b"", editable=False)
     key_host = models.CharField(_("host the key was saved for"), max_length=255, blank=True, editable=False)
@@ -98,6 +107,10 @@ class LanguageModel(models.Model):
         TAGS = "tags", _("in <think> tags at the start of the answer")
         PREFILLED = "prefilled", _("as tags, the opening one left out")
 
+    class ThinkingControl(models.TextChoices):
+        EFFORT = "effort", _("an effort in words")
+        BUDGET = "budget", _("a budget of tokens")
+
     provider = models.ForeignKey(Provider, models.CASCADE, related_name="models", verbose_name=_("provider"))
     name = models.CharField(_("name"), max_length=200, help_text=_("As the provider spells it."))
     label = models.CharField(
@@ -115,6 +128,13 @@ class LanguageModel(models.Model):
         _("temperature"), default=True, help_text=_("Many reasoning models refuse it.")
     )
     supports_thinking = models.BooleanField(_("thinking effort"), default=False)
+    thinking_control = models.CharField(
+        _("thinking is set as"),
+        max_length=10,
+        default="effort",
+        choices=ThinkingControl.choices,
+        help_text=_("How the model is told how much to think. Older models of Anthropic and Google take a budget."),
+    )
     supports_streaming = models.BooleanField(_("streaming"), default=True)
     supports_images = models.BooleanField(_("images"), default=False)
     inline_think = models.CharField(

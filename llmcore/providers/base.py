@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from llmcore.configuration import LanguageModel, Parameters, Provider, Secret
 from llmcore.messages import JSON, Delta, Message, ModelResponse, ToolSpec
@@ -101,9 +102,34 @@ class Adapter(ABC):
     # Whether the wire can say "these tools exist, call none of them".
     supports_tool_choice_none: bool = False
     stream_media_type: str = "text/event-stream"
+    # Parameters that the wire has no field for.
+    unknown_parameters: frozenset[str] = frozenset()
 
     def base_url(self, provider: Provider) -> str:
         return (provider.base_url or self.default_base_url).rstrip("/")
+
+    def versioned_base_url(self, provider: Provider, version: str) -> str:
+        """The base URL with the version of the API in its path, which is often left out where a host is entered."""
+        base_url = self.base_url(provider)
+        return base_url if urlsplit(base_url).path else f"{base_url}/{version}"
+
+    def left_out(self, call: ModelCall) -> dict[str, str]:
+        """The parameters that are set and don't go out, each with the reason in a sentence.
+
+        Known before the run, so that no provider has to refuse them.
+        """
+        parameters, model = call.parameters, call.model
+        reasons = {}
+        for name in self.unknown_parameters:
+            if getattr(parameters, name) not in (None, ()):
+                reasons[name] = f"{self.label} has no such parameter."
+        if not model.supports_temperature:
+            for name in ("temperature", "top_p"):
+                if getattr(parameters, name) is not None:
+                    reasons[name] = f"It is not supported by the model {model.name}."
+        if parameters.thinking is not None and not model.supports_thinking:
+            reasons["thinking"] = f"It is not supported by the model {model.name}."
+        return reasons
 
     def wire_id(self, call_id: str) -> str:
         """The id under which a call goes out: the same one, unless the wire has rules that it breaks.

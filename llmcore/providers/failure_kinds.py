@@ -11,6 +11,7 @@ from llmcore.errors import RETRYABLE_STATUSES, ErrorKind
 # ("invalid_request_error") is left to the message and the HTTP status.
 KINDS: Mapping[str, ErrorKind] = {
     "invalid_api_key": ErrorKind.AUTHENTICATION,
+    "api_key_invalid": ErrorKind.AUTHENTICATION,
     "authentication_error": ErrorKind.AUTHENTICATION,
     "unauthenticated": ErrorKind.AUTHENTICATION,
     "unauthorized": ErrorKind.AUTHENTICATION,

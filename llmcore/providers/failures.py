@@ -18,6 +18,7 @@ MAX_WORD = 200
 MAX_READ = 20_000
 
 HTML = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
+DURATION = re.compile(r"(\d{1,7}(?:\.\d{1,9})?)s")
 TITLE = re.compile(r"<title[^>]*>([^<]{1,200})", re.IGNORECASE)
 
 
@@ -30,6 +31,7 @@ class Report:
     status: int | None = None
     param: str | None = None
     failed_generation: str | None = None
+    retry_after_s: float | None = None
 
 
 def error_in(body: JSON) -> Report | None:
@@ -52,7 +54,9 @@ def read_report(error: JSON, outer: Mapping[str, JSON] | None = None) -> Report:
     if not isinstance(error, dict):
         return Report(message=_text(error), status=_first_status(around))
     metadata, inner = _object(error, "metadata"), _object(error, "innererror")
-    words = [error.get("code"), inner.get("code"), error.get("status"), error.get("type"), metadata.get("error_type")]
+    details = [item for item in error["details"] if isinstance(item, dict)] if _is_list(error.get("details")) else []
+    words = [item.get("reason") for item in details]
+    words += [error.get("code"), inner.get("code"), error.get("status"), error.get("type"), metadata.get("error_type")]
     message = error.get("message") or error.get("detail") or error.get("msg") or error.get("error")
     if (raw := metadata.get("raw")) and isinstance(raw, str) and message:
         message = f"{_text(message)} ({raw})"
@@ -63,6 +67,7 @@ def read_report(error: JSON, outer: Mapping[str, JSON] | None = None) -> Report:
         status=_first_status(error) or _first_status(around),
         param=error["param"] if isinstance(error.get("param"), str) else None,
         failed_generation=failed if isinstance(failed, str) else None,
+        retry_after_s=next((wait for item in details if (wait := _seconds(item.get("retryDelay"))) is not None), None),
     )
 
 
@@ -80,6 +85,7 @@ def failure(report: Report, status: int) -> ProviderError:
         message=clean_message(report.message) or f"The server answered with HTTP {status} and no message.",
         status=effective,
         retryable=is_retryable(kind, effective),
+        retry_after_s=report.retry_after_s,
         code=report.words[0][:MAX_WORD] if report.words else None,
         param=report.param and report.param[:MAX_WORD],
         failed_generation=report.failed_generation and report.failed_generation[:MAX_READ],
@@ -145,6 +151,16 @@ def _status(value: JSON) -> int | None:
     if isinstance(value, str) and value.isdigit():
         value = int(value[:4])
     return value if isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599 else None
+
+
+def _is_list(value: JSON) -> bool:
+    return isinstance(value, list)
+
+
+def _seconds(value: JSON) -> float | None:
+    """A duration as Google writes it, such as "34s"."""
+    matched = DURATION.fullmatch(value) if isinstance(value, str) else None
+    return float(matched[1]) if matched else None
 
 
 def _details(body: Mapping[str, JSON]) -> str:

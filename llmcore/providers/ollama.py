@@ -20,6 +20,7 @@ class Ollama(Adapter):
     label = "Ollama"
     default_base_url = "http://127.0.0.1:11434"
     needs_key = False
+    unknown_parameters = frozenset({"parallel_tool_calls"})
     stream_media_type = "application/x-ndjson"
 
     def encode(self, unit: Sequence[Message], call: ModelCall) -> bytes:

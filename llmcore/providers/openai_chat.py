@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from llmcore.configuration import Secret, ThinkingEffort
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall, ToolSpec
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
 from llmcore.providers.json_text import encode_json
-from llmcore.providers.openai_reading import ChatStream, read_reply
-
-NAME = re.compile(r"[^a-zA-Z0-9_-]")
-MAX_NAME = 64
+from llmcore.providers.openai_reading import chat_stream, read_chat_reply
+from llmcore.providers.tool_names import short_id, wire_name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,6 +24,9 @@ class Dialect:
     default_base_url: str = ""
     needs_key: bool = True
     max_tokens_field: str = "max_tokens"
+    seed_field: str = "seed"
+    # Whether usage comes at the end of a stream only where it is asked for.
+    asks_for_usage: bool = True
     # Whether thinking goes back, under the name of the field it came in.
     returns_thinking: bool = True
     # The longest id of a call that is accepted in the history.
@@ -59,28 +59,30 @@ class OpenAIChat(Adapter):
 
     def wire_id(self, call_id: str) -> str:
         limit = self.dialect.max_id_chars
-        if limit is None or len(call_id) <= limit:
-            return call_id
-        return "call_" + hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[: limit - 5]
+        return call_id if limit is None else short_id(call_id, limit)
 
     def encode(self, unit: Sequence[Message], call: ModelCall) -> bytes:
         (message,) = unit
         match message.role:
             case "assistant":
-                return encode_json(self._assistant(message))
+                return encode_json(self.assistant(message))
             case "tool":
                 identity = self.wire_id(message.tool_call_id or "")
                 return encode_json({"role": "tool", "tool_call_id": identity, "content": message.text})
-        return encode_json({"role": message.role, "content": content_of(message, call)})
+        return encode_json({"role": message.role, "content": self.content(message, call)})
 
-    def _assistant(self, message: Message) -> dict[str, JSON]:
+    def content(self, message: Message, call: ModelCall) -> JSON:
+        """The content of a system or user message."""
+        return content_of(message, call)
+
+    def assistant(self, message: Message) -> dict[str, JSON]:
         text = message.text
         # Beside calls null is the usual way to say that there is no text; without any, some servers refuse it.
         data: dict[str, JSON] = {"role": "assistant", "content": text or (None if message.tool_calls else "")}
         if self.dialect.returns_thinking:
             for part in message.parts:
-                if part.kind == "thinking" and (field := field_of(part)):
-                    data[field] = data.get(field, "") + part.text
+                if part.kind == "thinking":
+                    add_thinking(data, part)
         if message.tool_calls:
             data["tool_calls"] = [self._call(call) for call in message.tool_calls]
         return data
@@ -98,14 +100,20 @@ class OpenAIChat(Adapter):
         tail = b"," + tail[1:] if tail != b"{}" else b"}"
         return WireRequest(
             method="POST",
-            url=self.base_url(call.provider) + "/chat/completions",
+            url=self.url(call),
             headers={
                 "content-type": "application/json",
                 "accept": self.stream_media_type if call.stream else "application/json",
             },
             body=b"".join((head, b',"messages":[', b",".join(units), b"]", tail)),
-            secret_headers={"authorization": ("Bearer ", call.provider.api_key)} if call.provider.api_key else {},
+            secret_headers=self.key_header(call.provider.api_key) if call.provider.api_key else {},
         )
+
+    def url(self, call: ModelCall) -> str:
+        return self.base_url(call.provider) + "/chat/completions"
+
+    def key_header(self, key: Secret) -> dict[str, tuple[str, Secret]]:
+        return {"authorization": ("Bearer ", key)}
 
     def _options(self, call: ModelCall) -> dict[str, JSON]:
         parameters, model = call.parameters, call.model
@@ -114,18 +122,25 @@ class OpenAIChat(Adapter):
             options["temperature"] = parameters.temperature
             options["top_p"] = parameters.top_p
         options[self.dialect.max_tokens_field] = parameters.max_tokens
-        options["seed"] = parameters.seed
+        options[self.dialect.seed_field] = parameters.seed
         options["stop"] = list(parameters.stop) or None
         if model.supports_thinking and parameters.thinking:
-            options["reasoning_effort"] = "none" if parameters.thinking == "off" else parameters.thinking
+            options.update(self.thinking_options(call, parameters.thinking))
         if call.response_schema is not None:
-            schema = {"name": "response", "schema": call.response_schema, "strict": True}
-            options["response_format"] = {"type": "json_schema", "json_schema": schema}
+            options["response_format"] = self.response_format(call.response_schema)
         options.update(self._tools(call))
         if call.stream:
             options["stream"] = True
-            options["stream_options"] = {"include_usage": True}
+            if self.dialect.asks_for_usage:
+                options["stream_options"] = {"include_usage": True}
         return {name: value for name, value in options.items() if value is not None}
+
+    def thinking_options(self, call: ModelCall, effort: ThinkingEffort) -> dict[str, JSON]:
+        """How a model that thinks is told how much."""
+        return {"reasoning_effort": "none" if effort == "off" else effort}
+
+    def response_format(self, schema: JSON) -> JSON:
+        return {"type": "json_schema", "json_schema": {"name": "response", "schema": schema, "strict": True}}
 
     def _tools(self, call: ModelCall) -> dict[str, JSON]:
         choosable = call.model.supports_tool_choice
@@ -138,10 +153,10 @@ class OpenAIChat(Adapter):
         }
 
     def decode(self, reply: WireReply, call: ModelCall) -> ModelResponse:
-        return read_reply(reply, call)
+        return read_chat_reply(reply, call)
 
     def stream_decoder(self, call: ModelCall) -> StreamDecoder:
-        return ChatStream(call)
+        return chat_stream(call)
 
 
 def content_of(message: Message, call: ModelCall) -> JSON:
@@ -160,14 +175,23 @@ def content_part(part: Part, call: ModelCall) -> JSON:
     return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}
 
 
+def add_thinking(data: dict[str, JSON], part: Part) -> None:
+    """Put thinking back into an assistant message in the form in which it came."""
+    extra = part.extra if isinstance(part.extra, dict) else {}
+    if details := extra.get("details"):
+        # The plain text beside them says the same once more.
+        data["reasoning_details"] = details
+    elif isinstance(chunk := extra.get("chunk"), dict):
+        thinking = {"type": "thinking", "thinking": [{"type": "text", "text": part.text}], **chunk}
+        text = data["content"]
+        data["content"] = [thinking, {"type": "text", "text": text}] if text else [thinking]
+    elif field := field_of(part):
+        data[field] = data.get(field, "") + part.text
+
+
 def field_of(part: Part) -> str | None:
     field = part.extra.get("field") if isinstance(part.extra, dict) else None
     return field if isinstance(field, str) else None
-
-
-def wire_name(name: str) -> str:
-    """A tool's name as the wire allows it; models make up names that would be refused in the history."""
-    return NAME.sub("_", name)[:MAX_NAME] or "unknown"
 
 
 def tool_json(tool: ToolSpec) -> JSON:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from llmcore.errors import ErrorKind, ProviderError
+from llmcore.errors import ErrorKind
 from llmcore.messages import JSON, Delta, ModelResponse
 from llmcore.providers.answer import Answer
 from llmcore.providers.base import ModelCall, WireReply
 from llmcore.providers.call_drafts import CallDraft, read_id
 from llmcore.providers.call_fragments import CallFragments
-from llmcore.providers.event_stream import DONE, EventReader, ServerEvent
-from llmcore.providers.failures import broken, describe_body, error_in, failure, http_failure, read_report
+from llmcore.providers.event_decoder import EventDecoder
+from llmcore.providers.failures import broken, error_in, failure
 from llmcore.providers.finish import OPENAI_REASONS
-from llmcore.providers.json_text import decode_json
-from llmcore.providers.lines import LineTooLong
+from llmcore.providers.reasoning_details import ReasoningDetails
 from llmcore.providers.token_counts import merged, read_cost, read_openai_usage
+from llmcore.providers.whole_reply import read_reply
 
 # The fields in which servers send thinking; newer vLLM and Ollama use the second.
 THINKING_FIELDS = ("reasoning_content", "reasoning")
@@ -29,6 +29,7 @@ class ChatReader:
         self._usage: Mapping[str, JSON] | None = None
         self._fragments = CallFragments()
         self._thinking_field: str | None = None
+        self._details = ReasoningDetails()
         self._index: JSON = None
 
     def note(self, body: Mapping[str, JSON]) -> None:
@@ -38,7 +39,8 @@ class ChatReader:
             answer.served_model = model
         if isinstance(identity := body.get("id"), str) and identity:
             answer.response_id = identity
-        if usage := body.get("usage"):
+        # Groq has usage of its own kind in the last chunk of a stream.
+        if usage := body.get("usage") or _object(body, "x_groq").get("usage"):
             self._usage = merged(self._usage, usage)
 
     def choice(self, choice: JSON, key: str) -> Iterable[Delta]:
@@ -73,14 +75,16 @@ class ChatReader:
         return deltas
 
     def _thinking(self, message: Mapping[str, JSON]) -> Iterable[Delta]:
-        # A server in transition sends the same thinking under both names: one of them counts.
+        answer = self.answer
+        told = self._details.add(message["reasoning_details"]) if message.get("reasoning_details") else ""
+        # A server in transition sends the same thinking under both names, and details repeat it: one of them counts.
         for field in sorted(THINKING_FIELDS, key=lambda name: name != self._thinking_field):
             text = message.get(field)
             if isinstance(text, str) and text:
                 self._thinking_field = self._thinking_field or field
-                self.answer.thinking_extra = {"field": self._thinking_field}
-                return self.answer.add_thinking(text)
-        return ()
+                answer.thinking_extra = {"field": self._thinking_field}
+                return answer.add_thinking(text)
+        return answer.add_thinking(told) if told else ()
 
     def _content(self, content: JSON) -> Iterable[Delta]:
         if isinstance(content, str):
@@ -98,10 +102,26 @@ class ChatReader:
             case "text" | "output_text":
                 return self.answer.add_text(chunk["text"]) if isinstance(chunk.get("text"), str) else ()
             case "thinking":
-                return self.answer.add_thinking(thinking) if (thinking := _text_of(chunk.get("thinking"))) else ()
+                return self._thinking_chunk(chunk)
             case "refusal" if isinstance(refusal := chunk.get("refusal"), str):
                 return self.answer.add_refusal(refusal)
         return ()
+
+    def _thinking_chunk(self, chunk: Mapping[str, JSON]) -> Iterable[Delta]:
+        """Thinking as Mistral sends it, which may be signed."""
+        kept = {name: chunk[name] for name in ("signature", "closed") if chunk.get(name) is not None}
+        before = self.answer.thinking_extra
+        before = before.get("chunk") if isinstance(before, dict) else None
+        self.answer.thinking_extra = {"chunk": {**(before or {}), **kept}}
+        text = _text_of(chunk.get("thinking"))
+        if text or kept:
+            self.answer.blocks.get("thinking").extra = self.answer.thinking_extra
+        return self.answer.add_thinking(text) if text else ()
+
+    def take(self, body: Mapping[str, JSON]) -> Iterable[Delta]:
+        """One chunk of a stream."""
+        self.note(body)
+        return [delta for choice in _choices(body) for delta in self.choice(choice, "delta")]
 
     def whole_calls(self, message: JSON) -> None:
         """The calls of an unstreamed message, where each stands for itself, whatever its id and index."""
@@ -120,6 +140,9 @@ class ChatReader:
 
     def response(self, *, streamed: bool, cancelled: bool = False) -> ModelResponse:
         self.answer.drafts += self._fragments.drafts()
+        if self._details:
+            extra = {**(self.answer.thinking_extra or {}), "details": self._details.items}
+            self.answer.blocks.get("thinking").extra = extra
         self.answer.usage = read_openai_usage(self._usage)
         self.answer.provider_cost = read_cost(self._usage)
         return self.answer.response(OPENAI_REASONS, streamed=streamed, cancelled=cancelled)
@@ -134,21 +157,9 @@ def _text_of(value: JSON) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def read_reply(reply: WireReply, call: ModelCall) -> ModelResponse:
+def read_chat_reply(reply: WireReply, call: ModelCall) -> ModelResponse:
     """Read a whole HTTP response; a failure is a response with an error."""
-    content_type = reply.headers.get("content-type", "")
-    if reply.status >= 300:
-        return ModelResponse(error=http_failure(reply.status, reply.body, content_type))
-    if not reply.body.strip():
-        return ModelResponse(
-            error=broken(ErrorKind.EMPTY_RESPONSE, "The server answered with an empty body.", reply.status)
-        )
-    try:
-        body = decode_json(reply.body)
-    except ValueError:
-        message = describe_body(reply.body, content_type, reply.status)
-        return ModelResponse(error=broken(ErrorKind.MALFORMED_RESPONSE, message, reply.status))
-    return read_body(body, call, reply.status)
+    return read_reply(reply, lambda body, status: read_body(body, call, status))
 
 
 def read_body(body: JSON, call: ModelCall, status: int = 200) -> ModelResponse:
@@ -182,76 +193,11 @@ def _choices(body: JSON) -> list[JSON]:
     return choices if isinstance(choices, list) else []
 
 
-class ChatStream:
-    """Assembles a streamed answer from server-sent events."""
+def chat_stream(call: ModelCall) -> EventDecoder:
+    """A decoder for one streamed answer."""
+    return EventDecoder(ChatReader(call), lambda reply: read_chat_reply(reply, call))
 
-    def __init__(self, call: ModelCall) -> None:
-        self.done = False
-        self._call = call
-        self._reader = ChatReader(call)
-        self._events = EventReader()
-        self._seen = False
 
-    def feed(self, chunk: bytes) -> Iterable[Delta]:
-        deltas: list[Delta] = []
-        try:
-            for event in self._events.feed(chunk):
-                if self.done:
-                    break
-                deltas.extend(self._event(event))
-        except LineTooLong:
-            self._fail(broken(ErrorKind.MALFORMED_RESPONSE, "A line of the stream is too long."))
-        return deltas
-
-    def finish(self, *, cancelled: bool = False) -> ModelResponse:
-        last = None if self.done else self._events.flush()
-        if last is not None:
-            self._event(last, at_end=True)
-        stray = "" if self._seen else self._events.stray
-        if stray and not cancelled and self._reader.answer.error is None:
-            # No event came, but something else did: a body that should not have been a stream.
-            body = stray.encode("utf-8", "replace")
-            return read_reply(WireReply(status=200, headers={}, body=body), self._call)
-        return self._reader.response(streamed=True, cancelled=cancelled)
-
-    def _event(self, event: ServerEvent, at_end: bool = False) -> Iterable[Delta]:
-        self._seen = True
-        data = event.data.strip()
-        if data == DONE:
-            self.done = self._reader.answer.ended = True
-            return ()
-        try:
-            body = decode_json(data)
-        except ValueError:
-            # At the very end it is a frame that the connection's end cut off.
-            if not at_end:
-                self._unreadable(event)
-            return ()
-        return self._frame(body, event)
-
-    def _frame(self, body: JSON, event: ServerEvent) -> Iterable[Delta]:
-        if event.is_error:
-            self._fail(failure(read_report(body), 200))
-            return ()
-        report = error_in(body)
-        if report is None and event.type == "error":
-            report = read_report(body)
-        deltas: list[Delta] = []
-        if isinstance(body, dict):
-            self._reader.note(body)
-            for choice in _choices(body):
-                deltas.extend(self._reader.choice(choice, "delta"))
-        if report:
-            self._fail(failure(report, 200))
-        return deltas
-
-    def _unreadable(self, event: ServerEvent) -> None:
-        if event.is_error or event.type == "error":
-            self._fail(failure(read_report(event.data), 200))
-        else:
-            message = describe_body(event.data.encode("utf-8", "replace"), "", 200)
-            self._fail(broken(ErrorKind.MALFORMED_RESPONSE, f"An event of the stream is not JSON. {message}"))
-
-    def _fail(self, error: ProviderError) -> None:
-        self._reader.answer.error = error
-        self.done = True
+def _object(body: Mapping[str, JSON], name: str) -> Mapping[str, JSON]:
+    value = body.get(name)
+    return value if isinstance(value, dict) else {}

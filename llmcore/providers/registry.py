@@ -6,15 +6,31 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from llmcore.errors import ConfigurationError
+from llmcore.providers.anthropic import Anthropic
+from llmcore.providers.azure_openai import AzureOpenAI
 from llmcore.providers.base import Adapter
+from llmcore.providers.deepseek import DeepSeek
+from llmcore.providers.gemini import Gemini
+from llmcore.providers.groq import Groq
+from llmcore.providers.mistral import Mistral
 from llmcore.providers.ollama import Ollama
 from llmcore.providers.openai_chat import OPENAI, OPENAI_COMPAT, OpenAIChat
+from llmcore.providers.openai_responses import OpenAIResponses
+from llmcore.providers.openrouter import OpenRouter
 
 _adapters: dict[str, Adapter] = {
     adapter.name: adapter
     for adapter in (
         OpenAIChat(OPENAI_COMPAT),
         OpenAIChat(OPENAI),
+        OpenAIResponses(),
+        AzureOpenAI(),
+        Anthropic(),
+        Gemini(),
+        OpenRouter(),
+        Mistral(),
+        Groq(),
+        DeepSeek(),
         Ollama(),
     )
 }

@@ -13,9 +13,9 @@ from llmcore.errors import ConfigurationError, ErrorKind
 from llmcore.management.wire_check.server import serve_script
 from llmcore.metering.client import ModelClient, open_http
 from llmcore.providers.addresses import allowed_reach, reach_of
-from tests.llmcore.voices import ChatVoice, Said, ask, call_to
+from tests.llmcore.voices import VOICES, Said, ask, call_to
 
-CHAT = ChatVoice("openai_compat")
+CHAT = VOICES[0]
 
 
 @pytest.mark.parametrize(

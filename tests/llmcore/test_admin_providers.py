@@ -247,7 +247,8 @@ def test_providers_are_found_by_name_slug_and_address(admin: Client, search: str
 
 
 def model_form(provider: Provider, **changes: Any) -> dict[str, Any]:
-    return {"provider": provider.pk, "name": "m-1", "enabled": "on", "supports_tools": "on", **changes}
+    ticked = {"enabled": "on", "supports_tools": "on"}
+    return {"provider": provider.pk, "name": "m-1", "thinking_control": "effort", **ticked, **changes}
 
 
 @pytest.mark.parametrize(

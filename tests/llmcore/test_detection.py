@@ -21,8 +21,8 @@ from llmcore.detection.servers import Elsewhere, Look, find_servers, ollama_plac
 from llmcore.detection.services import SERVICES, find_services
 from llmcore.management.wire_check.server import Script, serve_script
 from llmcore.providers.local_servers import LOCAL_SERVERS, OLLAMA, LocalServer, start_advice
-from llmcore.providers.openai_chat import OPENAI, Dialect, OpenAIChat
-from llmcore.providers.registry import adapters
+from llmcore.providers.openai_chat import OPENAI
+from llmcore.providers.registry import adapter_for, adapters
 from llmcore.providers.scripted import Scenario, ScriptedModel, Turn, serve
 from tests.llmcore.model_servers import EMBEDDER, LLAMA, QWEN, serve_ollama
 
@@ -250,7 +250,8 @@ def test_all_usual_places_are_different_ones_of_this_machine():
 
 
 def test_a_key_in_the_environment_brings_its_service_and_models():
-    (openai,) = find_services({"OPENAI_API_KEY": "sk-0123456789", "GROQ_API_KEY": "gsk-01"}.get, adapters())
+    variables = {"OPENAI_API_KEY": "sk-0123456789", "GROQ_API_KEY": "gsk-01"}
+    (openai,) = find_services(variables.get, {"openai_chat": adapter_for("openai_chat")})
     assert (openai.name, openai.adapter, openai.key_variable) == ("OpenAI", "openai_chat", "OPENAI_API_KEY")
     assert openai.base_url == "https://api.openai.com/v1" and openai.problems == ()
     assert "sk-0123456789" not in repr(openai)
@@ -281,8 +282,7 @@ def test_a_key_that_is_meant_for_another_address_is_not_used_for_the_usual_one()
 
 
 def test_a_service_counts_as_soon_as_its_wire_format_is_spoken():
-    dialect = Dialect(name="groq", label="Groq", default_base_url="https://api.groq.com/openai/v1")
-    (groq,) = find_services({"GROQ_API_KEY": "gsk-0123456789"}.get, {"groq": OpenAIChat(dialect)})
+    (groq,) = find_services({"GROQ_API_KEY": "gsk-0123456789"}.get, adapters())
     assert (groq.name, groq.base_url) == ("Groq", "https://api.groq.com/openai/v1")
     assert "enter them in the admin" in groq.problems[0]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from llmcore.messages import Delta, ModelResponse
 from llmcore.providers.base import ModelCall, WireReply
 from llmcore.providers.registry import adapter_for
-from tests.llmcore.voices import CITY, CLOCK, VOICES, Said, Voice, call_to
+from tests.llmcore.voices import CITY, CLOCK, WIRES, Said, Voice, call_to
 
 ANSWERS = (
     Said(text="Zürich € 😀 is nice.", thinking="Hm … ok"),
@@ -31,11 +31,25 @@ NAMES = (
     *("choices", "delta", "message", "content", "tool_calls", "function", "name", "arguments", "id", "index"),
     *("finish_reason", "usage", "error", "code", "prompt_tokens", "total_tokens", "prompt_tokens_details"),
     *("cached_tokens", "reasoning", "refusal", "done", "done_reason", "thinking", "function_call", "provider"),
-    *("detail", "metadata", "raw", "innererror", "status", "type", "text", "object"),
+    *("detail", "metadata", "raw", "innererror", "status", "type", "text", "object", "reasoning_details", "details"),
+    *("content_block", "partial_json", "signature", "input", "stop_reason", "stop_details", "citations", "block"),
+    *("output", "item", "output_index", "response", "summary", "encrypted_content", "call_id", "incomplete_details"),
+    *("candidates", "parts", "functionCall", "args", "thoughtSignature", "finishReason", "usageMetadata", "thought"),
+    *("promptFeedback", "blockReason", "promptTokenCount", "retryDelay", "reason", "x_groq", "summary_index"),
 )
 FIELDS = st.sampled_from(NAMES)
+# Words that decide how an object is read.
+WORDS = st.sampled_from(
+    (
+        *("message_start", "content_block_start", "content_block_delta", "message_delta", "message_stop", "error"),
+        *("text", "thinking", "tool_use", "text_delta", "thinking_delta", "signature_delta", "input_json_delta"),
+        *("response.output_item.added", "response.output_item.done", "response.completed", "response.failed"),
+        *("response.output_text.delta", "response.function_call_arguments.delta", "response.incomplete"),
+        *("function_call", "message", "reasoning", "STOP", "SAFETY", "stop", "end_turn", "reasoning.text"),
+    )
+)
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8) | WORDS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=5),
     max_leaves=20,
 )
@@ -66,7 +80,7 @@ def spoken(deltas: Sequence[Delta], kind: str) -> str:
     return "".join(delta.text for delta in deltas if delta.kind == kind)
 
 
-@pytest.mark.parametrize("voice", VOICES, ids=lambda voice: voice.adapter)
+@pytest.mark.parametrize("voice", WIRES, ids=lambda voice: voice.adapter)
 @given(said=st.sampled_from(ANSWERS), places=st.lists(st.integers(0, 10_000), max_size=40), crlf=st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_a_stream_may_be_cut_anywhere(voice: Voice, said: Said, places: list[int], crlf: bool) -> None:
@@ -81,7 +95,7 @@ def test_a_stream_may_be_cut_anywhere(voice: Voice, said: Said, places: list[int
             assert spoken(deltas, kind) == spoken(whole_deltas, kind)
 
 
-@pytest.mark.parametrize("voice", VOICES, ids=lambda voice: voice.adapter)
+@pytest.mark.parametrize("voice", WIRES, ids=lambda voice: voice.adapter)
 @given(said=st.sampled_from(ANSWERS), end=st.integers(0, 10_000))
 @settings(max_examples=50, deadline=None)
 def test_a_stream_may_end_anywhere(voice: Voice, said: Said, end: int) -> None:
@@ -96,7 +110,7 @@ def test_a_stream_may_end_anywhere(voice: Voice, said: Said, end: int) -> None:
         assert not any(call.executable for call in part.tool_calls)
 
 
-@pytest.mark.parametrize("voice", VOICES, ids=lambda voice: voice.adapter)
+@pytest.mark.parametrize("voice", WIRES, ids=lambda voice: voice.adapter)
 @given(values=st.lists(json_values, max_size=6), status=st.sampled_from([200, 201, 302, 400, 401, 429, 500, 529]))
 @settings(max_examples=60, deadline=None)
 def test_no_json_upsets_an_adapter(voice: Voice, values: list[Any], status: int) -> None:
@@ -116,7 +130,7 @@ def test_no_json_upsets_an_adapter(voice: Voice, values: list[Any], status: int)
     assert comparable(response) == comparable(again)
 
 
-@pytest.mark.parametrize("voice", VOICES, ids=lambda voice: voice.adapter)
+@pytest.mark.parametrize("voice", WIRES, ids=lambda voice: voice.adapter)
 @given(
     chunks=st.lists(
         st.binary(max_size=60) | st.sampled_from([b"data: ", b"\n\n", b"\r", b"{", b"error: "]), max_size=12

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from llmcore.configuration import LanguageModel, Parameters, Provider, Secret
@@ -13,6 +12,12 @@ from llmcore.management.wire_check.server import Script
 from llmcore.messages import Message, ToolSpec
 from llmcore.metering.client import ModelClient
 from llmcore.providers.base import ModelCall
+from llmcore.providers.scripted.tongues.anthropic import AnthropicTongue
+from llmcore.providers.scripted.tongues.base import SpokenCall, Tongue, Utterance
+from llmcore.providers.scripted.tongues.chat import ChatTongue
+from llmcore.providers.scripted.tongues.gemini import GeminiTongue
+from llmcore.providers.scripted.tongues.ollama import OllamaTongue
+from llmcore.providers.scripted.tongues.responses import ResponsesTongue
 
 KEY = "sk-test-4b1f"
 CITY = ToolSpec(
@@ -34,24 +39,47 @@ class Said:
     finish: str = "stop"
 
 
-class Voice(ABC):
-    """A service that speaks one wire format."""
+@dataclass(frozen=True, kw_only=True)
+class Voice:
+    """A service that speaks one wire format, in the words of the shipped scripted model.
+
+    `raw` are its words for the finish reasons. A history is told by `turns`, the list of messages in a request's body.
+    """
 
     adapter: str
+    tongue: Tongue
     path: str
-    stream_type: str
+    base: str = "/v1"
+    key_header: str = "authorization"
+    key_prefix: str = "Bearer "
+    turns: str = "messages"
+    raw: Mapping[str, str] = field(default_factory=dict)
+    knows_ids: bool = True
+    usage_up_front: bool = False
 
-    @abstractmethod
+    @property
+    def stream_type(self) -> str:
+        return self.tongue.stream_type.partition(";")[0]
+
+    def path_of(self, *, stream: bool) -> str:
+        return self.path.format(method="streamGenerateContent?alt=sse" if stream else "generateContent")
+
     def whole(self, said: Said) -> Any:
         """The body of an unstreamed answer."""
+        return self.tongue.whole(utterance(said))
 
-    @abstractmethod
     def pieces(self, said: Said) -> list[bytes]:
         """The network writes of a streamed answer."""
+        spoken = utterance(said)
+        return [*self.tongue.pieces(spoken), *self.tongue.ending(spoken)]
 
-    @abstractmethod
+    def ending(self, said: Said) -> int:
+        """How many of the pieces follow the last word."""
+        return len(list(self.tongue.ending(utterance(said))))
+
     def error_frame(self, message: str) -> bytes:
         """An error in the middle of a stream."""
+        return self.tongue.error_piece(self.tongue.error(503, message))
 
     def script(self, said: Said, *, stream: bool, **options: Any) -> Script:
         if stream:
@@ -61,92 +89,79 @@ class Voice(ABC):
         return Script(headers={"content-type": "application/json"}, writes=[body], **options)
 
 
-class ChatVoice(Voice):
-    path = "/v1/chat/completions"
-    stream_type = "text/event-stream"
-
-    def __init__(self, adapter: str) -> None:
-        self.adapter = adapter
-
-    def whole(self, said: Said) -> Any:
-        message: dict[str, Any] = {"role": "assistant", "content": said.text or None}
-        if said.thinking:
-            message["reasoning_content"] = said.thinking
-        if said.calls:
-            message["tool_calls"] = [
-                {"id": identity, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-                for identity, name, arguments in said.calls
-            ]
-        usage = {"prompt_tokens": 20, "completion_tokens": 8, "total_tokens": 28}
-        details = {"prompt_tokens_details": {"cached_tokens": 12}, "completion_tokens_details": {"reasoning_tokens": 3}}
-        return {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "model": "test-model-0626",
-            "choices": [{"index": 0, "message": message, "finish_reason": said.finish}],
-            "usage": {**usage, **details},
-        }
-
-    def pieces(self, said: Said) -> list[bytes]:
-        whole = self.whole(said)
-        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-        deltas += [{"reasoning_content": piece} for piece in halves(said.thinking)]
-        deltas += [{"content": piece} for piece in halves(said.text)]
-        for index, (identity, name, arguments) in enumerate(said.calls):
-            head, *tail = halves(json.dumps(arguments))
-            function = {"name": name, "arguments": head}
-            deltas.append({"tool_calls": [{"index": index, "id": identity, "type": "function", "function": function}]})
-            deltas += [{"tool_calls": [{"index": index, "function": {"arguments": piece}}]} for piece in tail]
-        chunk = {"id": whole["id"], "object": "chat.completion.chunk", "model": whole["model"], "usage": None}
-        chunks = [{**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
-        chunks.append({**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": said.finish}]})
-        chunks.append({**chunk, "choices": [], "usage": whole["usage"]})
-        return [b"data: " + json.dumps(item).encode() + b"\n\n" for item in chunks] + [b"data: [DONE]\n\n"]
-
-    def error_frame(self, message: str) -> bytes:
-        return b"data: " + json.dumps({"error": {"message": message, "code": 503}}).encode() + b"\n\n"
+def utterance(said: Said) -> Utterance:
+    longest = max(len(said.text), len(said.thinking), *(len(json.dumps(call[2])) for call in said.calls), 2)
+    calls = (
+        SpokenCall(id=identity or None, name=name, arguments=json.dumps(args)) for identity, name, args in said.calls
+    )
+    return Utterance(
+        model="test-model-0626",
+        seed="0123456789abcdef" * 4,
+        text=said.text,
+        thinking=said.thinking,
+        calls=tuple(calls),
+        finish=said.finish,
+        usage=USAGE,
+        # In about two halves.
+        chunk_chars=longest // 2,
+    )
 
 
-class OllamaVoice(Voice):
-    adapter = "ollama"
-    path = "/api/chat"
-    stream_type = "application/x-ndjson"
+USAGE = {
+    "prompt_tokens": 20,
+    "completion_tokens": 8,
+    "total_tokens": 28,
+    "prompt_tokens_details": {"cached_tokens": 12},
+    "completion_tokens_details": {"reasoning_tokens": 3},
+}
+CHAT = "/v1/chat/completions"
+VOICES = (
+    Voice(adapter="openai_compat", tongue=ChatTongue(), path=CHAT),
+    Voice(adapter="openai_chat", tongue=ChatTongue(), path=CHAT),
+    Voice(
+        adapter="azure_openai",
+        tongue=ChatTongue(),
+        path="/openai/v1/chat/completions",
+        base="",
+        key_header="api-key",
+        key_prefix="",
+    ),
+    Voice(adapter="openrouter", tongue=ChatTongue("reasoning"), path=CHAT),
+    Voice(adapter="mistral", tongue=ChatTongue(), path=CHAT),
+    Voice(adapter="groq", tongue=ChatTongue("reasoning"), path=CHAT),
+    Voice(adapter="deepseek", tongue=ChatTongue(), path=CHAT),
+    Voice(
+        adapter="openai_responses",
+        tongue=ResponsesTongue(),
+        path="/v1/responses",
+        turns="input",
+        raw={"stop": "completed", "tool_calls": "completed", "length": "max_output_tokens"},
+    ),
+    Voice(
+        adapter="anthropic",
+        tongue=AnthropicTongue(),
+        path="/v1/messages",
+        key_header="x-api-key",
+        key_prefix="",
+        raw={"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"},
+        usage_up_front=True,
+    ),
+    Voice(
+        adapter="gemini",
+        tongue=GeminiTongue(),
+        path="/v1beta/models/test-model:{method}",
+        base="/v1beta",
+        key_header="x-goog-api-key",
+        key_prefix="",
+        turns="contents",
+        raw={"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS"},
+    ),
+    Voice(adapter="ollama", tongue=OllamaTongue(), path="/api/chat", base="", raw={"tool_calls": "stop"}),
+)
 
-    def whole(self, said: Said) -> Any:
-        return {**self._line(said.text, said.thinking, said.calls), **self._end(said)}
-
-    def pieces(self, said: Said) -> list[bytes]:
-        lines = [self._line("", piece) for piece in halves(said.thinking)]
-        lines += [self._line(piece) for piece in halves(said.text)]
-        lines += [self._line(calls=[call]) for call in said.calls]
-        lines.append({**self._line(), **self._end(said)})
-        return [json.dumps(line).encode() + b"\n" for line in lines]
-
-    def error_frame(self, message: str) -> bytes:
-        return json.dumps({"error": message}).encode() + b"\n"
-
-    def _line(self, text: str = "", thinking: str = "", calls: Sequence[Any] = ()) -> dict[str, Any]:
-        message: dict[str, Any] = {"role": "assistant", "content": text}
-        if thinking:
-            message["thinking"] = thinking
-        if calls:
-            message["tool_calls"] = [
-                {"id": identity, "function": {"name": name, "arguments": arguments}}
-                for identity, name, arguments in calls
-            ]
-        return {"model": "test-model-0626", "created_at": "2026-01-01T00:00:00Z", "message": message, "done": False}
-
-    def _end(self, said: Said) -> dict[str, Any]:
-        reason = "stop" if said.finish == "tool_calls" else said.finish
-        return {"done": True, "done_reason": reason, "prompt_eval_count": 20, "eval_count": 8}
-
-
-def halves(text: str) -> list[str]:
-    middle = len(text) // 2
-    return [piece for piece in (text[:middle], text[middle:]) if piece]
-
-
-VOICES = (ChatVoice("openai_compat"), ChatVoice("openai_chat"), OllamaVoice())
+# One voice for each way of reading answers: the dialects of Chat Completions share one.
+_SHARED = ("openai_chat", "azure_openai", "mistral", "groq", "deepseek")
+WIRES = tuple(voice for voice in VOICES if voice.adapter not in _SHARED)
 
 
 def call_to(
@@ -162,7 +177,7 @@ def call_to(
     **parameters: Any,
 ) -> ModelCall:
     """A call to the service at `origin`."""
-    base_url = origin + voice.path.removesuffix("/chat/completions").removesuffix("/api/chat")
+    base_url = origin + voice.base
     settings = {"api_key": Secret(KEY), "max_attempts": 1, "allow_private_hosts": True, **(provider or {})}
     return ModelCall(
         provider=Provider(slug="test", name="Test", adapter=voice.adapter, base_url=base_url, **settings),

@@ -24,11 +24,11 @@ from llmcore.tools.arguments import objections
 from playground.models import Run
 from playground.reading.json_tree import JsonTree
 from tests.factories import UserFactory
-from tests.llmcore.voices import ChatVoice, ask, call_to
+from tests.llmcore.voices import VOICES, ask, call_to
 from tests.playground.driven import script
 from tests.playground.recorded import RecordedRun
 
-CHAT = ChatVoice("openai_compat")
+CHAT = VOICES[0]
 MEGABYTE = 1024 * 1024
 
 

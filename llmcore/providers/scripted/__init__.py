@@ -1,4 +1,4 @@
-"""A scripted model: a server that speaks OpenAI Chat Completions and answers from a script, for tests and the demo."""
+"""A scripted model: a server that speaks each of the wire formats and answers from a script, for tests and the demo."""
 
 from llmcore.providers.scripted.app import RecordedRequest, ScriptedModel
 from llmcore.providers.scripted.scenario import Scenario, Turn, load_scenarios

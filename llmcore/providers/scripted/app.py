@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from llmcore.messages import JSON
 from llmcore.providers.scripted.check import Refused, check_request
-from llmcore.providers.scripted.reply import CREATED, Reply, error_body, error_of
+from llmcore.providers.scripted.reply import Reply, error_of
 from llmcore.providers.scripted.scenario import Scenario, Turn
+from llmcore.providers.scripted.tongues import TONGUES, Tongue
 
 Scope = MutableMapping[str, Any]
 Event = MutableMapping[str, Any]
@@ -107,18 +108,24 @@ class Connection:
 
 
 class ScriptedModel:
-    """A model server that answers from scenarios: `POST …/chat/completions`, streamed or not, and `GET …/models`.
+    """A model server that answers from scenarios, streamed or not, in each of the wire formats; the path of a request
+    says in which one. `GET …/models` lists the scenarios.
 
     `requests` holds the last requests, the newest at the end. The output limit of a request is kept to: a longer turn
     is cut and ends by length, unless it has a finish reason of its own.
     """
 
     def __init__(
-        self, scenarios: Mapping[str, Scenario] | Iterable[Scenario], *, keep_requests: int = KEPT_REQUESTS
+        self,
+        scenarios: Mapping[str, Scenario] | Iterable[Scenario],
+        *,
+        keep_requests: int = KEPT_REQUESTS,
+        tongues: Sequence[Tongue] = TONGUES,
     ) -> None:
         listed = scenarios.values() if isinstance(scenarios, Mapping) else scenarios
         self.scenarios = {scenario.name: scenario for scenario in listed}
         self.requests: list[RecordedRequest] = []
+        self.tongues = tongues
         self._keep_requests = keep_requests
         self._failures: dict[bytes, int] = {}
 
@@ -137,7 +144,8 @@ class ScriptedModel:
             self._record(recorded)
             recorded.answered = await self._answer(recorded, connection)
         except Refused as refused:
-            body = error_body(refused.status, str(refused), param=refused.param, code=refused.code)
+            tongue = self._tongue(recorded.path)
+            body = tongue.error(refused.status, str(refused), param=refused.param, code=refused.code)
             await connection.answer(refused.status, body, {})
             recorded.answered = True
         except ClientGone:
@@ -151,43 +159,49 @@ class ScriptedModel:
 
     async def _answer(self, recorded: RecordedRequest, connection: Connection) -> bool:
         """Whether the answer was sent whole."""
-        match recorded.method, recorded.path.rstrip("/").rsplit("/", 1)[-1]:
-            case "GET", "models":
-                await connection.answer(200, self._models(), {})
-                return True
-            case "POST", "completions" if recorded.path.rstrip("/").endswith("/chat/completions"):
-                return await self._complete(recorded.body, connection)
+        path = recorded.path.rstrip("/")
+        tongue = self._tongue(path)
+        if recorded.method == "GET" and path.endswith("/models"):
+            await connection.answer(200, tongue.models(sorted(self.scenarios)), {})
+            return True
+        if recorded.method == "POST" and tongue.hears(path):
+            return await self._complete(tongue, path, recorded.body, connection)
         raise Refused(404, f"Invalid URL ({recorded.method} {recorded.path})", code="unknown_url")
 
-    def _models(self) -> JSON:
-        names = sorted(self.scenarios)
-        data = [{"id": name, "object": "model", "created": CREATED, "owned_by": "scripted"} for name in names]
-        return {"object": "list", "data": data}
+    def _tongue(self, path: str) -> Tongue:
+        """Who is spoken to at `path`; the first one answers where nobody is."""
+        if path.endswith("/v1beta/models"):
+            path += "/any:generateContent"
+        return next((tongue for tongue in self.tongues if tongue.hears(path.rstrip("/"))), self.tongues[0])
 
-    async def _complete(self, body: bytes, connection: Connection) -> bool:
+    async def _complete(self, tongue: Tongue, path: str, body: bytes, connection: Connection) -> bool:
         try:
-            request = json.loads(body)
+            asked = json.loads(body)
         except ValueError as error:
             raise Refused(400, f"We could not parse the JSON body of your request: {error}") from error
+        if not isinstance(asked, dict):
+            raise Refused(400, "The body of the request must be a JSON object.")
+        request = tongue.understand(path, asked)
         check_request(request)
         turn = self._turn(request, body)
         reply = Reply.to(request, body, turn)
         headers = {"x-request-id": f"req_{reply.seed[-24:]}", **turn.headers}
         await connection.pause(turn.delay_s)
         if turn.raw is not None:
-            await connection.start(turn.status, content_type(request), headers, None)
+            kind = tongue.stream_type if request.get("stream") else "application/json"
+            await connection.start(turn.status, kind, headers, None)
             await connection.write(turn.raw.encode("utf-8", "surrogatepass"), more=False)
         elif turn.status >= 400 or (turn.error is not None and not request.get("stream")):
-            await connection.answer(turn.status, error_of(turn), headers)
+            await connection.answer(turn.status, error_of(turn, tongue), headers)
         elif request.get("stream"):
-            return await stream(reply, connection, headers)
+            return await stream(reply, tongue, connection, headers)
         elif turn.cut_after_chars is not None:
-            whole = json.dumps(reply.whole(), ensure_ascii=False).encode("utf-8", "surrogatepass")
+            whole = json.dumps(tongue.whole(reply.said()), ensure_ascii=False).encode("utf-8", "surrogatepass")
             await connection.start(200, "application/json", headers, len(whole))
             await connection.write(whole[: min(turn.cut_after_chars, len(whole) - 1)], more=True)
             return False
         else:
-            await connection.answer(turn.status, reply.whole(), headers)
+            await connection.answer(turn.status, tongue.whole(reply.said()), headers)
         return True
 
     def _turn(self, request: Mapping[str, JSON], body: bytes) -> Turn:
@@ -222,33 +236,25 @@ class ScriptedModel:
         return obstacles[met]
 
 
-async def stream(reply: Reply, connection: Connection, headers: Mapping[str, str]) -> bool:
-    """Send the answer as server-sent events; whether it was sent whole."""
-    turn = reply.turn
-    await connection.start(200, "text/event-stream; charset=utf-8", {"cache-control": "no-cache", **headers}, None)
-    for index, delta in enumerate(reply.deltas()):
-        # The role and the first piece come together.
+async def stream(reply: Reply, tongue: Tongue, connection: Connection, headers: Mapping[str, str]) -> bool:
+    """Send the answer in pieces; whether it was sent whole."""
+    turn, said = reply.turn, reply.said()
+    await connection.start(200, tongue.stream_type, {"cache-control": "no-cache", **headers}, None)
+    for index, piece in enumerate(tongue.pieces(said)):
+        # What opens the answer and its first piece come together.
         if index > 1:
             await connection.pause(turn.chunk_delay_s)
-        await connection.write(event(reply.chunk(delta)), more=True)
+        await connection.write(piece, more=True)
     if turn.cut_after_chars is not None:
         # An application that returns before its answer is complete makes the server close the connection.
         return False
     if turn.error is not None:
-        await connection.write(event(error_of(turn)), more=False)
+        await connection.write(tongue.error_piece(error_of(turn, tongue)), more=False)
         return True
-    for chunk in reply.last_chunks():
-        await connection.write(event(chunk), more=True)
-    await connection.write(b"data: [DONE]\n\n", more=False)
+    for piece in tongue.ending(said):
+        await connection.write(piece, more=True)
+    await connection.write(b"", more=False)
     return True
-
-
-def event(value: JSON) -> bytes:
-    return b"data: " + json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n\n"
-
-
-def content_type(request: Mapping[str, JSON]) -> str:
-    return "text/event-stream; charset=utf-8" if request.get("stream") else "application/json"
 
 
 def may_call(request: Mapping[str, JSON], turn: Turn, *, only_offered: bool) -> bool:

@@ -1,0 +1,33 @@
+"""DeepSeek: Chat Completions whose thinking goes back with tool calls only, and whose JSON mode knows no schema."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from llmcore.configuration import ThinkingEffort
+from llmcore.messages import JSON, Message
+from llmcore.providers.base import ModelCall
+from llmcore.providers.openai_chat import Dialect, OpenAIChat
+
+DEEPSEEK = Dialect(name="deepseek", label="DeepSeek", default_base_url="https://api.deepseek.com")
+
+
+class DeepSeek(OpenAIChat):
+    """The wire format of DeepSeek."""
+
+    def __init__(self) -> None:
+        super().__init__(DEEPSEEK)
+
+    def assistant(self, message: Message) -> dict[str, JSON]:
+        # With calls it has to go back; without, it is ignored or, by older models, refused.
+        if not message.tool_calls:
+            message = replace(message, parts=tuple(part for part in message.parts if part.kind != "thinking"))
+        return super().assistant(message)
+
+    def thinking_options(self, call: ModelCall, effort: ThinkingEffort) -> dict[str, JSON]:
+        if effort == "off":
+            return {"thinking": {"type": "disabled"}}
+        return {"thinking": {"type": "enabled"}, "reasoning_effort": effort}
+
+    def response_format(self, schema: JSON) -> JSON:
+        return {"type": "json_object"}
