@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from playground.views import annotate, live, new_run, run, run_step, runs, runs_export
+from playground.views import annotate, live, new_run, run, run_step, run_steps, runs, runs_export
 
 app_name = "playground"
 urlpatterns = [
@@ -14,6 +14,7 @@ urlpatterns = [
     path("new/choices/", new_run.new_run_choices, name="new_run_choices"),
     path("new/preview/", new_run.preview, name="preview"),
     path("runs/<int:pk>/", run.run, name="run"),
+    path("runs/<int:pk>/steps/", run_steps.run_steps, name="run_steps"),
     path("runs/<int:pk>/steps/<int:sequence>/", run_step.run_step, name="run_step"),
     path("runs/<int:pk>/events/", live.run_events, name="run_events"),
     path("runs/<int:pk>/updates/", live.run_updates, name="run_updates"),

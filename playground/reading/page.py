@@ -15,9 +15,11 @@ from playground.models import Run, RunStep
 from playground.numbers import plural
 from playground.reading.boxes import byte_size
 from playground.reading.notes import end_note
+from playground.reading.overview import read_overview
 from playground.reading.plan import read_plan
-from playground.reading.steps import START, Line, StepList, is_live, load_rows, read_steps
+from playground.reading.steps import START, Line, StepList, is_live, load_rows, read_rounds
 from playground.reading.summary import read_summary
+from playground.reading.window import ALL_STEPS, Find, StepFilter, line_of_round, read_window
 from playground.services.annotate_run import digest_of_note
 
 SEVERITIES = {"error": ("err", "error"), "warning": ("warn", "warn"), "note": ("info", "info")}
@@ -44,14 +46,17 @@ class FindingView:
         return SEVERITIES.get(self.severity, SEVERITIES["note"])[1]
 
 
-def read_page(run: Run, *, user: Any, now: datetime) -> dict[str, Any]:
-    """The context of the page."""
+def read_page(
+    run: Run, *, user: Any, now: datetime, at: int | None = None, filter: StepFilter = ALL_STEPS
+) -> dict[str, Any]:
+    """The context of the page, with the lines around `at` in its step list; by default around the line to open."""
     rows = load_rows(RunStep.objects.filter(run=run))
     plan = read_plan(run)
-    steps = read_steps(run, rows, now)
+    steps = StepList(rounds=read_rounds(run, rows))
     findings = read_findings(run.findings or (), steps)
+    open_step = first_open(steps, live=is_live(run))
     return {
-        "steps": steps,
+        **window_of(run, steps, now=now, at=open_step if at is None else at, filter=filter),
         "summary": read_summary(run, rows, plan, now),
         "note": end_note(run, plan, steps),
         "findings": findings,
@@ -59,8 +64,35 @@ def read_page(run: Run, *, user: Any, now: datetime) -> dict[str, Any]:
         "findings_text": "\n".join(as_text(finding) for finding in findings),
         "answer_size": byte_size(run.answer),
         "note_digest": digest_of_note(run.note),
-        "open_step": first_open(steps, live=is_live(run)),
+        "open_step": open_step,
         **read_head(run, user=user),
+    }
+
+
+def read_step_list(
+    run: Run,
+    *,
+    now: datetime,
+    at: int = START,
+    round: int | None = None,
+    find: Find | None = None,
+    filter: StepFilter = ALL_STEPS,
+) -> dict[str, Any]:
+    """The context of the step list alone: around `at`, or what is found from there, or the beginning of `round`."""
+    steps = StepList(rounds=read_rounds(run, load_rows(RunStep.objects.filter(run=run))))
+    at = at if round is None else line_of_round(steps, round)
+    return {"run": run, "live": is_live(run), **window_of(run, steps, now=now, at=at, find=find, filter=filter)}
+
+
+def window_of(
+    run: Run, steps: StepList, *, now: datetime, at: int, find: Find | None = None, filter: StepFilter = ALL_STEPS
+) -> dict[str, Any]:
+    window = read_window(run, steps, now, at=at, find=find, filter=filter)
+    return {
+        "steps": steps,
+        "window": window,
+        "filtered": filter != ALL_STEPS,
+        "overview": read_overview(steps) if window.long else None,
     }
 
 

@@ -7,7 +7,7 @@ retry, an error. It is addressed by the sequence of its first step.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -53,11 +53,13 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Rect:
-    """A bar as it is drawn: percent of the axis."""
+    """A bar as it is drawn: percent of the axis. `start_ms` and `length_ms` are what another axis draws it from."""
 
     x: str
     width: str
     css: str
+    start_ms: int = 0
+    length_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +116,21 @@ class Line:
 
 @dataclass(kw_only=True, slots=True)
 class Round:
-    """The lines of one round; round 0 holds what came before the first one."""
+    """The lines of one round; round 0 holds what came before the first one.
+
+    Of a filtered list `matching` are the lines to show; `position` is the round's place among all that are listed,
+    counted from 1, where a page doesn't hold them all.
+    """
 
     number: int
     lines: list[Line]
     rect: Rect | None = None
+    matching: list[Line] | None = None
+    position: int | None = None
+
+    @property
+    def shown(self) -> list[Line]:
+        return self.lines if self.matching is None else self.matching
 
     @property
     def label(self) -> str:
@@ -141,6 +153,10 @@ class Round:
         return any(line.running for line in self.lines)
 
     @property
+    def failed(self) -> bool:
+        return any(line.failed for line in self.lines)
+
+    @property
     def _call(self) -> Line | None:
         return next((line for line in self.lines if line.css == "call"), None)
 
@@ -155,10 +171,10 @@ class Round:
 
 @dataclass(kw_only=True, slots=True)
 class StepList:
-    """All rounds of a run on one axis of time, `axis_ms` long."""
+    """All rounds of a run; drawn, on an axis of time that is `axis_ms` long."""
 
     rounds: list[Round]
-    axis_ms: float
+    axis_ms: float = 0.0
 
     @property
     def lines(self) -> list[Line]:
@@ -195,14 +211,18 @@ def load_rows(steps: QuerySet[RunStep]) -> list[StepRow]:
 
 def read_steps(run: Run, rows: Sequence[StepRow], now: datetime) -> StepList:
     """The step list of `rows`, which hold whole rounds, drawn on the axis of the run as it is `now`."""
+    rounds = read_rounds(run, rows)
+    axis = axis_of(run, rounds, now)
+    draw(rounds, axis)
+    return StepList(rounds=rounds, axis_ms=axis)
+
+
+def read_rounds(run: Run, rows: Sequence[StepRow]) -> list[Round]:
+    """The rounds of `rows` in their order, not yet drawn."""
     rounds: dict[int, Round] = {}
     for line in [queued_line(run), *read_lines(run, rows)]:
         rounds.setdefault(line.round, Round(number=line.round, lines=[])).lines.append(line)
-    ordered = [rounds[number] for number in sorted(rounds)]
-    axis = axis_of(run, ordered, now)
-    for round in ordered:
-        _draw(round, axis)
-    return StepList(rounds=ordered, axis_ms=axis)
+    return [rounds[number] for number in sorted(rounds)]
 
 
 def read_lines(run: Run, rows: Sequence[StepRow]) -> list[Line]:
@@ -220,8 +240,12 @@ def axis_of(run: Run, rounds: Iterable[Round], now: datetime) -> float:
     longest = max((round.end_ms for round in rounds), default=0.0)
     if not is_live(run):
         return max(longest, run.wall_ms or 0.0, 1.0)
-    reached = max(longest, age_ms(run, now))
-    return next((axis for axis in ROUND_AXES if axis >= reached), 2 * reached)
+    return roomy_axis(max(longest, age_ms(run, now)))
+
+
+def roomy_axis(reached_ms: float) -> float:
+    """A round time with room for more than what was reached."""
+    return next((axis for axis in ROUND_AXES if axis >= reached_ms), 2 * reached_ms)
 
 
 def queued_line(run: Run) -> Line:
@@ -240,12 +264,17 @@ def queued_line(run: Run) -> Line:
     )
 
 
-def _draw(round: Round, axis: float) -> None:
-    for line in round.lines:
-        line.rects = [
-            Rect(_percent(bar.start_ms, axis), _percent(bar.length_ms, axis, MIN_WIDTH), bar.css) for bar in line.bars
-        ]
-    round.rect = Rect(_percent(round.started_ms, axis), _percent(round.duration_ms, axis, MIN_WIDTH), "over")
+def draw(rounds: Iterable[Round], axis_ms: float, origin_ms: float = 0.0) -> None:
+    """Set the rectangles of `rounds` on an axis that begins at `origin_ms`."""
+
+    def rect(start_ms: float, length_ms: float, css: str) -> Rect:
+        x, width = _percent(start_ms - origin_ms, axis_ms), _percent(length_ms, axis_ms, MIN_WIDTH)
+        return Rect(x, width, css, round(start_ms), round(length_ms))
+
+    for drawn in rounds:
+        for line in drawn.lines:
+            line.rects = [rect(bar.start_ms, bar.length_ms, bar.css) for bar in line.bars]
+        drawn.rect = rect(drawn.started_ms, drawn.duration_ms, "over")
 
 
 def _percent(ms: float, axis: float, least: float = 0.0) -> str:
@@ -264,7 +293,8 @@ class _Reader:
 
     def read(self, rows: Iterable[StepRow]) -> list[Line]:
         for row in rows:
-            step = replace(row, started_ms=row.started_ms + self._lead)
+            started_ms = row.started_ms + self._lead
+            step = StepRow(row.sequence, row.round, row.kind, started_ms, row.duration_ms, row.data)
             match step.kind:
                 case StepKind.REQUEST | StepKind.ASSEMBLED:
                     self._request(step, assembled=step.kind == StepKind.ASSEMBLED)

@@ -58,7 +58,8 @@ class Watch:
         if revision is not None and revision == self.revision:
             return []
         self.revision = revision
-        run = visible_runs(self.user).select_related("user", "configuration").filter(pk=self.run_id).first()
+        runs = visible_runs(self.user).select_related("user", "configuration").defer("prompt", "request")
+        run = runs.filter(pk=self.run_id).first()
         if run is None:
             self.ended = True
             return [Event(name="end", data={"message": "The run is gone."})]

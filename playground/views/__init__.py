@@ -74,7 +74,9 @@ def check(request: HttpRequest, permissions: tuple[str, ...], kwargs: dict[str, 
 
 
 def visible_run(request: HttpRequest, pk: int) -> Run:
-    run = visible_runs(request.user).select_related("user", "configuration").filter(pk=pk).first()
+    runs = visible_runs(request.user).select_related("user", "configuration")
+    # Either may be megabytes, and few views need them.
+    run = runs.defer("prompt", "request").filter(pk=pk).first()
     if run is None:
         raise Http404
     return run

@@ -16,13 +16,16 @@ from playground.reading.page import read_head, read_page
 from playground.reading.steps import is_live
 from playground.services import cancel_run, continue_run, delete_run, export_run
 from playground.views import StaffRequest, admin_page
+from playground.views.run_step import number
+from playground.views.run_steps import read_filter
 
 SEE = ("playground.view_run", "playground.view_all_runs")
 
 
 @admin_page(*SEE)
 def run(request: StaffRequest, run: Run) -> TemplateResponse:
-    page = read_page(run, user=request.user, now=timezone.now())
+    at, filter = number(request.GET, "at"), read_filter(request.GET)
+    page = read_page(run, user=request.user, now=timezone.now(), at=at, filter=filter)
     return TemplateResponse(request, "playground/run/run.html", {"title": run.title, **page})
 
 

@@ -12,6 +12,9 @@
   const POLL_MS = 1000;
   const TEXT_MS = 250;
   const FOLLOW_MS = 400;
+  // What a page holds stays bounded; what it doesn't hold is told of so often.
+  const MAX_ROWS = 300;
+  const ELSEWHERE_MS = 10_000;
 
   const GONE = "You may no longer see this run.";
   class Gone extends Error {}
@@ -22,6 +25,7 @@
   let failures = 0;
   let ended = false;
   let refreshing = false;
+  let refreshedAt = 0;
 
   // --- the connection ----------------------------------------------------------------------------------------------
 
@@ -152,13 +156,20 @@
   }
 
   const numberOf = (item) => {
+    if (item.id === "rounds-before") return -1;
     const found = item.id.match(/^(?:step|round)-(\d+)$/);
     return found ? Number(found[1]) : Infinity;
   };
 
   function applyStep(data) {
     const tree = byId("step-tree");
-    if (data.axis !== Number(tree.dataset.axis)) setTimeout(refreshTree, 150);
+    count(data);
+    if (run.isLong() && isElsewhere(data)) {
+      if (following() && (data.running || data.line > run.state.step)) followTo(data.line);
+      else if (performance.now() - refreshedAt > ELSEWHERE_MS) refreshTree();
+      return;
+    }
+    if (!run.isLong() && data.axis !== Number(tree.dataset.axis)) setTimeout(refreshTree, 150);
     const frame = element(data.round_html);
     let round = byId(frame.id);
     if (round) round.querySelector(".pg-round__h").replaceWith(frame.querySelector(".pg-round__h"));
@@ -178,22 +189,38 @@
     } else {
       inOrder(round.querySelector('[role="group"]'), row, numberOf);
     }
+    if (run.isLong()) run.drawBars(round);
     run.applyFilter();
-    recount();
     tick();
+    if (tree.querySelectorAll(".pg-step").length > MAX_ROWS) refreshTree();
     if (run.state.step === data.line) reload();
     else if (following() && (!old || data.running)) followTo(data.line);
   }
 
-  function recount() {
-    const rows = [...byId("step-tree").querySelectorAll(".pg-step")];
-    const counts = {
-      all: rows.length,
-      err: rows.filter((row) => row.classList.contains("pg-step--err")).length,
-      tool: rows.filter((row) => row.classList.contains("pg-step--tool")).length,
-    };
+  // Whether a line belongs to a part of a long list that isn't on the page.
+  function isElsewhere(data) {
+    if (byId(`step-${data.line}`)) return false;
+    if (byId("rounds-after")) return true;
+    const first = document.querySelector("#step-tree > .pg-round");
+    return Boolean(first) && data.round < numberOf(first);
+  }
+
+  // The server counted up to the step that was the last of the list; since then, each line counts once.
+  const counted = { tree: null, last: 0, failed: new Set() };
+
+  function count(data) {
+    const tree = byId("step-tree");
+    if (counted.tree !== tree) Object.assign(counted, { tree, last: Number(tree.dataset.last), failed: new Set() });
+    const row = element(data.html);
+    const isNew = data.line > counted.last;
+    if (isNew) counted.last = data.line;
+    const isTool = row.classList.contains("pg-step--tool");
+    const failed = row.classList.contains("pg-step--err") && !counted.failed.has(data.line);
+    if (failed) counted.failed.add(data.line);
+    const more = { all: isNew, err: failed, tool: isNew && isTool };
     for (const chip of document.querySelectorAll("[data-chip]")) {
-      chip.querySelector(".n").textContent = counts[chip.dataset.chip];
+      const place = chip.querySelector(".n");
+      if (more[chip.dataset.chip]) place.textContent = Number(place.textContent) + 1;
     }
   }
 
@@ -227,6 +254,7 @@
   if (follow) {
     follow.addEventListener("change", () => {
       if (!follow.checked) return;
+      if (byId("rounds-after")) return run.seek("last", { byReader: false });
       const rows = byId("step-tree").querySelectorAll(".pg-step:not(#step-answer)");
       if (rows.length) run.select(rows[rows.length - 1].id.slice("step-".length), { byReader: false });
     });
@@ -300,16 +328,18 @@
     for (const place of document.querySelectorAll(".pg-timer")) {
       place.textContent = (Math.max(now - Number(place.dataset.since), 0) / 1000).toFixed(1);
     }
-    const axis = Number(byId("step-tree").dataset.axis);
+    const { origin, length: axis } = run.axis();
     for (const bar of byId("step-tree").querySelectorAll(".is-active .pg-live-bar, .pg-round__h .pg-live-bar")) {
       const start = (parseFloat(bar.getAttribute("x")) * axis) / 100;
-      bar.setAttribute("width", `${Math.max((100 * (now - start)) / axis, 0.8).toFixed(2)}%`);
+      bar.setAttribute("width", `${Math.max((100 * (now - origin - start)) / axis, 0.8).toFixed(2)}%`);
     }
     const line = nowLine();
-    const x = `${Math.min((100 * now) / axis, 100).toFixed(2)}%`;
+    const x = `${Math.min((100 * (now - origin)) / axis, 100).toFixed(2)}%`;
     line.setAttribute("x1", x);
     line.setAttribute("x2", x);
-    if (now > axis) refreshTree();
+    // The page of a long run may end before what goes on.
+    line.setAttribute("visibility", byId("rounds-after") ? "hidden" : "visible");
+    if (now - origin > axis && !byId("rounds-after")) refreshTree();
   }
 
   function nowLine() {
@@ -330,7 +360,8 @@
   // --- parts of the page as the server has them now ----------------------------------------------------------------
 
   async function refresh(ids) {
-    const response = await fetch(location.pathname, { headers: { Accept: "text/html" } });
+    const address = `${location.pathname}?${run.place()}`;
+    const response = await fetch(address, { headers: { Accept: "text/html" } });
     if (response.redirected || response.status === 403 || response.status === 404) throw new Gone();
     if (!response.ok) throw new Error(response.statusText);
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
@@ -346,8 +377,9 @@
   async function refreshTree() {
     if (refreshing || ended) return;
     refreshing = true;
+    refreshedAt = performance.now();
     try {
-      await refresh(["step-tree", "step-chips"]);
+      if (!(await run.fetchWindow({ at: run.visibleStep() }))) return;
       const last = Number(byId("step-tree").dataset.last);
       // Steps that came after the list was read would be missing: they are asked for again.
       if (!ended && last < place.after) {
@@ -361,7 +393,7 @@
     }
   }
 
-  const FINAL = ["run-head", "run-note", "run-summary", "run-findings", "step-tree", "step-chips", "run-answer"];
+  const FINAL = ["run-head", "run-note", "run-summary", "run-findings", "step-tree", "step-chips", "step-overview", "run-answer"];
 
   async function finish(data) {
     ended = true;

@@ -26,7 +26,7 @@ from llmcore.prompts.assembly import Segment, Source
 from llmcore.providers.base import ModelCall, WireRequest
 from llmcore.runs.outcome import STATUS_OF, EndReason, RunStatus
 from llmcore.runs.recording import FinishedCall, Recorder
-from llmcore.tools.results import ToolResult
+from llmcore.tools.results import FailureKind, ToolResult
 from llmcore.trace import RunStep, RunTrace, WireExchange
 from llmcore.usage import Prices, Usage
 from playground.models import Run, RunPartial
@@ -277,3 +277,36 @@ def finished_run(user: Any = None, *, rounds: int = 2, answer: str = "It is on i
             **columns,
         }
     )
+
+
+class BulkRun(RecordedRun):
+    """A recorded run whose rows are written when it ends: for very many rounds."""
+
+    def __init__(self, *args: Any, **columns: Any) -> None:
+        self._steps: list[Any] = []
+        self._contents: dict[str, JSON] = {}
+        super().__init__(*args, **columns)
+
+    def step(self, step: RunStep, contents: Mapping[str, JSON]) -> None:
+        self._contents.update(contents)
+        self._steps.append(step_row(self.run.pk, step, dict(step.data)))
+
+    def write(self) -> None:
+        self.run.steps.bulk_create(self._steps, batch_size=500)
+        rows = [content_row(self.run.pk, digest, value) for digest, value in self._contents.items()]
+        self.run.contents.bulk_create(rows, batch_size=500)
+        self._revise(last_sequence=self._steps[-1].sequence, rounds=self._round)
+
+    def end(self, reason: EndReason = EndReason.COMPLETED, **columns: Any) -> Run:
+        self.write()
+        return super().end(reason, **columns)
+
+
+def long_run(user: Any = None, *, rounds: int, failed: Sequence[int] = (), **columns: Any) -> Run:
+    """A run of `rounds` rounds that call one tool each, which fails in those named, and one that answers."""
+    recorded = BulkRun(user, **columns)
+    for number in range(1, rounds + 1):
+        broken = ToolResult.failed(FailureKind.TOOL_ERROR, f"Shelf {number} is locked.")
+        recorded.round(result=broken if number in failed else f"article {number}, stock {number * 7}")
+    recorded.answer("All counted.")
+    return recorded.end(answer="All counted.", rounds=rounds + 1, tool_calls=rounds, tool_errors=len(failed))
