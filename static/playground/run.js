@@ -136,6 +136,7 @@
     const list = detail.querySelector('[role="tablist"]');
     const tab = list.querySelector('[aria-selected="true"]');
     list.scrollLeft = Math.max(tab.offsetLeft + tab.offsetWidth + 24 - list.clientWidth, 0);
+    document.dispatchEvent(new CustomEvent("pg:detail"));
   }
 
   function move(by, options) {
