@@ -149,7 +149,8 @@ def test_its_times_add_up_to_the_wall_time(reading: Gated) -> None:  # T2
     parts = (run.queue_ms, run.model_ms, run.tool_ms, run.overhead_ms)
     assert all(part is not None and part >= 0 for part in parts)
     assert sum(parts) == pytest.approx(run.wall_ms)  # type: ignore[arg-type]
-    assert run.wall_ms == pytest.approx((run.ended_at - run.created_at) / timedelta(milliseconds=1), abs=50)
+    # The rest is what the end itself takes to be written.
+    assert 0 < run.wall_ms <= (run.ended_at - run.created_at) / timedelta(milliseconds=1) < run.wall_ms + 2000
     assert run.model_ms is not None and run.model_ms >= 100
 
 
