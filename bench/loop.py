@@ -148,13 +148,6 @@ def print_table(shape: Shape, figures: dict[str, list[tuple[float, float]]]) -> 
         print(f"{name:16}{cpu:8.2f}{cpu_ratio:9.2f}{least:9.2f}{wall:9.2f}{wall_ratio:9.2f}", flush=True)
 
 
-def import_seconds(module: str) -> float:
-    code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
-    # The first fills the caches.
-    times = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(8)][1:]
-    return statistics.median(times)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=7)
@@ -165,9 +158,6 @@ def main() -> None:
         for shape in SHAPES:
             if figures := measure(workers, shape, options.repeats):
                 print_table(shape, figures)
-    print()
-    for module in ("llmcore", "llmcore.runs.loop", "httpx"):
-        print(f"import {module}: {import_seconds(module):.3f} s")
 
 
 if __name__ == "__main__":

@@ -61,6 +61,8 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="playground-tests-") as folder:
         environment = {**os.environ, "DATA_DIR": folder}
+        # The tests start many processes; without bytecode each would compile the whole site again.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         if options.real_model:
             return 0 if run(REAL_MODEL.name, pytest(REAL_MODEL), environment) else 1
         failed = [name for name, command in LINT.items() if not run(name, tool(command), environment)]

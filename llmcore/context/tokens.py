@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from llmcore.messages import Message, Part, ToolSpec
 
@@ -28,18 +29,15 @@ _LATIN = re.compile(
 )
 
 # Characters per token, blanks between words included. Measured on translations of Django's own texts.
-_SCRIPTS: tuple[tuple[re.Pattern[str], float], ...] = tuple(
-    (re.compile(f"(?: ?[{ranges}]+)+"), chars)
-    for ranges, chars in (
-        (r"\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff", 1.2),  # Han
-        (r"\u3040-\u30ff", 1.4),  # Hiragana, Katakana
-        (r"\uac00-\ud7af\u1100-\u11ff", 1.5),  # Hangul
-        (r"\u0370-\u03ff", 1.7),  # Greek
-        (r"\u0400-\u052f", 2.5),  # Cyrillic
-        (r"\u0590-\u08ff", 1.8),  # Hebrew, Arabic
-        (r"\u0900-\u109f", 1.6),  # the scripts of India, Thai, Lao, Burmese
-        (r"\U0001f000-\U0001ffff\ufe0f\u200d", 0.6),  # emoji
-    )
+_SCRIPTS: tuple[tuple[str, float], ...] = (
+    (r"\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff", 1.2),  # Han
+    (r"\u3040-\u30ff", 1.4),  # Hiragana, Katakana
+    (r"\uac00-\ud7af\u1100-\u11ff", 1.5),  # Hangul
+    (r"\u0370-\u03ff", 1.7),  # Greek
+    (r"\u0400-\u052f", 2.5),  # Cyrillic
+    (r"\u0590-\u08ff", 1.8),  # Hebrew, Arabic
+    (r"\u0900-\u109f", 1.6),  # the scripts of India, Thai, Lao, Burmese
+    (r"\U0001f000-\U0001ffff\ufe0f\u200d", 0.6),  # emoji
 )
 
 # Longer texts are estimated from evenly spread pieces; the time then no longer grows with the length.
@@ -84,11 +82,16 @@ def _sampled(text: str, pieces: int, piece_chars: int) -> int:
 def _count(text: str) -> float:
     tokens = 0.0
     if not text.isascii():
-        for script, chars_per_token in _SCRIPTS:
+        for script, chars_per_token in _scripts():
             rest = script.sub("", text)
             tokens += (len(text) - len(rest)) / chars_per_token
             text = rest
     return tokens + len(_LATIN.findall(text))
+
+
+@cache
+def _scripts() -> list[tuple[re.Pattern[str], float]]:
+    return [(re.compile(f"(?: ?[{ranges}]+)+"), chars) for ranges, chars in _SCRIPTS]
 
 
 def estimate_message(message: Message, estimate: Callable[[str], int] = estimate_tokens) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 MASK = "•••"
 
@@ -37,13 +38,19 @@ _NAME_START = r"(?<![A-Za-z0-9])"
 _EMPTY = r"(?!(?:none|null|true|false|undefined)\b)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pattern:
     """A kind of secret: how to find it, and what to put in its place."""
 
     words: tuple[str, ...]
-    regex: re.Pattern[str]
+    source: str
     replace: Callable[[re.Match[str]], str]
+    flags: re.RegexFlag
+
+    # Made when the first text needs it: all of them take as long as all else that the runtime does when it is imported.
+    @cached_property
+    def regex(self) -> re.Pattern[str]:
+        return re.compile(self.source, self.flags)
 
 
 def redact_patterns(text: str) -> str:
@@ -84,9 +91,9 @@ def _if_random(match: re.Match[str]) -> str:
 
 
 def _pattern(
-    words: str, regex: str, replace: Callable[[re.Match[str]], str] = _whole, flags: re.RegexFlag = re.NOFLAG
+    words: str, source: str, replace: Callable[[re.Match[str]], str] = _whole, flags: re.RegexFlag = re.NOFLAG
 ) -> Pattern:
-    return Pattern(tuple(words.split()), re.compile(regex, flags), replace)
+    return Pattern(tuple(words.split()), source, replace, flags)
 
 
 PATTERNS = (
