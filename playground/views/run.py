@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from playground import access
 from playground.models import Run
+from playground.reading.beginning import await_first_step
 from playground.reading.page import read_head, read_page
 from playground.reading.steps import is_live
 from playground.services import cancel_run, continue_run, delete_run, export_run
@@ -24,6 +25,7 @@ SEE = ("playground.view_run", "playground.view_all_runs")
 
 @admin_page(*SEE)
 def run(request: StaffRequest, run: Run) -> TemplateResponse:
+    await_first_step(run, now=timezone.now())
     at, filter = number(request.GET, "at"), read_filter(request.GET)
     page = read_page(run, user=request.user, now=timezone.now(), at=at, filter=filter)
     return TemplateResponse(request, "playground/run/run.html", {"title": run.title, **page})
