@@ -6,37 +6,112 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('auth', '0012_alter_user_first_name_max_length'),
-        ('llmcore', '0002_tool_presets_and_workspaces'),
+        ("auth", "0012_alter_user_first_name_max_length"),
+        ("llmcore", "0002_tool_presets_and_workspaces"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='configuration',
-            name='requires_other_decider',
-            field=models.BooleanField(default=False, help_text="Whoever started a run can't approve or deny what it proposes.", verbose_name='somebody else decides'),
+            model_name="configuration",
+            name="requires_other_decider",
+            field=models.BooleanField(
+                default=False,
+                help_text="Whoever started a run can't approve or deny what it proposes.",
+                verbose_name="somebody else decides",
+            ),
         ),
         migrations.CreateModel(
-            name='ActionRule',
+            name="ActionRule",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(help_text='Shown wherever the rule decides; a model that is denied sees it too.', max_length=100, unique=True, verbose_name='name')),
-                ('ruling', models.CharField(choices=[('deny', 'deny'), ('require', 'require approval'), ('auto_approve', 'approve automatically')], max_length=20, verbose_name='decision')),
-                ('tool', models.CharField(default='*', help_text='Its name; * stands for any characters, ? for one.', max_length=100, verbose_name='tool')),
-                ('argument', models.CharField(blank=True, help_text='Name of the argument that the pattern is for. Blank: the command, else the path, else all as JSON.', max_length=100, verbose_name='argument')),
-                ('pattern', models.CharField(blank=True, help_text='What the whole text must look like, with * and ?, for example: git log *. Blank: anything.', max_length=500, verbose_name='pattern')),
-                ('position', models.PositiveSmallIntegerField(default=0, help_text='Of rules that decide the same, the one with the lowest number is named.', verbose_name='place')),
-                ('enabled', models.BooleanField(default=True, verbose_name='enabled')),
-                ('group', models.ForeignKey(blank=True, help_text='Only for runs of the users in this group.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='auth.group', verbose_name='group')),
-                ('user', models.ForeignKey(blank=True, help_text='Only for runs of this user.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL, verbose_name='user')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "name",
+                    models.CharField(
+                        help_text="Shown wherever the rule decides; a model that is denied sees it too.",
+                        max_length=100,
+                        unique=True,
+                        verbose_name="name",
+                    ),
+                ),
+                (
+                    "ruling",
+                    models.CharField(
+                        choices=[
+                            ("deny", "deny"),
+                            ("require", "require approval"),
+                            ("auto_approve", "approve automatically"),
+                        ],
+                        max_length=20,
+                        verbose_name="decision",
+                    ),
+                ),
+                (
+                    "tool",
+                    models.CharField(
+                        default="*",
+                        help_text="Its name; * stands for any characters, ? for one.",
+                        max_length=100,
+                        verbose_name="tool",
+                    ),
+                ),
+                (
+                    "argument",
+                    models.CharField(
+                        blank=True,
+                        help_text="Name of the argument that the pattern is for. Blank: the command, else the path, else all as JSON.",
+                        max_length=100,
+                        verbose_name="argument",
+                    ),
+                ),
+                (
+                    "pattern",
+                    models.CharField(
+                        blank=True,
+                        help_text="What the whole text must look like, with * and ?, for example: git log *. Blank: anything.",
+                        max_length=500,
+                        verbose_name="pattern",
+                    ),
+                ),
+                (
+                    "position",
+                    models.PositiveSmallIntegerField(
+                        default=0,
+                        help_text="Of rules that decide the same, the one with the lowest number is named.",
+                        verbose_name="place",
+                    ),
+                ),
+                ("enabled", models.BooleanField(default=True, verbose_name="enabled")),
+                (
+                    "group",
+                    models.ForeignKey(
+                        blank=True,
+                        help_text="Only for runs of the users in this group.",
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="auth.group",
+                        verbose_name="group",
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        blank=True,
+                        help_text="Only for runs of this user.",
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                        verbose_name="user",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'action rule',
-                'verbose_name_plural': 'action rules',
-                'ordering': ['position', 'pk'],
+                "verbose_name": "action rule",
+                "verbose_name_plural": "action rules",
+                "ordering": ["position", "pk"],
             },
         ),
     ]

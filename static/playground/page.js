@@ -1,4 +1,4 @@
-// What every page of the playground can do: copy, switch between views of the same thing, open dialogs.
+// What every page of the playground can do: copy, switch between views of the same thing, open dialogs, say what failed.
 // Everything is hooked by data attributes and delegated, so fragments that arrive later work too.
 (function () {
   "use strict";
@@ -40,7 +40,53 @@
     return button.dataset.copyText;
   }
 
+  // --- what didn't arrive ------------------------------------------------------------------------------------------
+
+  const WHY = {
+    403: "You may not do this any more.",
+    404: "It is no longer there.",
+    413: "It is larger than this site takes.",
+    429: "That was too often. Wait a moment, then try again.",
+  };
+
+  // Forms that keep what was typed, and the preview, say it in their own place.
+  const saysItself = (element) => element.closest("[data-keeps], [data-preview]") !== null;
+
+  function failed(event, why) {
+    const note = document.getElementById("pg-failed");
+    if (!note || saysItself(event.target)) return;
+    note.querySelector("[data-failed-why]").textContent = why;
+    note.hidden = false;
+  }
+
+  document.addEventListener("htmx:responseError", (event) => {
+    const { status } = event.detail.xhr;
+    if (status !== 422) failed(event, WHY[status] || `The server answered ${status}. Try again.`);
+  });
+  document.addEventListener("htmx:sendError", (event) => failed(event, "The server can't be reached. Try again."));
+  document.addEventListener("htmx:timeout", (event) => failed(event, "The server didn't answer in time. Try again."));
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const note = document.getElementById("pg-failed");
+    if (note && event.detail.successful) note.hidden = true;
+  });
+
+  // A request that another one replaced, or that the reader left behind, is no error to complain about.
+  const dropped = new WeakSet();
+  document.addEventListener("htmx:beforeSend", (event) => {
+    const { xhr } = event.detail;
+    const end = xhr.onabort;
+    xhr.onabort = (abort) => {
+      dropped.add(xhr);
+      end.call(xhr, abort);
+    };
+  });
+  htmx.logger = (element, name, detail) => {
+    if (detail.xhr && dropped.has(detail.xhr)) delete detail.error;
+  };
+
   document.addEventListener("click", async (event) => {
+    const close = event.target.closest("[data-close-failed]");
+    if (close) document.getElementById("pg-failed").hidden = true;
     const copy = event.target.closest("[data-copy], [data-copy-text], [data-copy-url], [data-copy-link]");
     if (copy) {
       try {

@@ -340,3 +340,18 @@ def test_steps_arrive_once_over_a_connection_that_keeps_breaking(open_page: Call
     expect(page.locator(".pg-step")).to_have_count(12)
     ids = page.locator(".pg-step").evaluate_all("rows => rows.map(row => row.id)")
     assert len(ids) == len(set(ids))
+
+
+def test_a_step_that_is_on_its_way_or_fails_to_arrive_is_shown_as_such(open_page: Callable[..., Page]) -> None:
+    page = open_page(expect_errors=True)
+    held: list[Route] = []
+    page.route("**/steps/**", lambda route: held.append(route))
+    page.goto(address_of(page, DEMO_RUN))
+
+    expect(page.locator("[data-loading] .pg-skel").first).to_be_visible()
+    expect(page.locator("#step-detail")).to_have_attribute("aria-busy", "true")
+    held[0].abort()
+    expect(page.locator("#step-detail")).to_contain_text("This step could not be loaded")
+    page.unroute("**/steps/**")
+    page.locator("[data-retry]").click()
+    expect(page.locator("#step-detail h2")).to_contain_text("Round 1")

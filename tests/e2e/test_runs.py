@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 RUNS = "/admin/playground/"
 
@@ -29,6 +29,42 @@ def test_demo_runs_show_how_runs_can_end(page: Page) -> None:
     page.goto(RUNS)
     pills = page.locator("#runs_table .pg-pill").all_inner_texts()
     assert {"Done", "Dry run", "Round limit", "Cut off", "Provider failed"} <= set(pills)
+
+
+def test_a_choice_that_overtakes_another_one_is_no_error(page: Page) -> None:
+    page.goto(RUNS)
+    held: list[Route] = []
+    page.route("**/playground/?configuration=support-triage", lambda route: held.append(route))
+    with page.expect_request("**/playground/?configuration=support-triage"):
+        page.select_option("[name=configuration]", "support-triage")
+    page.select_option("[name=configuration]", "shop-reports")
+
+    # The page of this test complains about every error on the console.
+    page.wait_for_url("**/playground/?configuration=shop-reports")
+    assert len(held) == 1
+    expect(page.locator("#pg-failed")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [(403, "You may not do this any more."), (500, "The server answered 500."), (0, "can't be reached")],
+)
+def test_what_does_not_arrive_is_said(open_page: Callable[..., Page], status: int, why: str) -> None:
+    page = open_page(expect_errors=True)
+    page.goto(RUNS)
+    address = "**/playground/?configuration=support-triage"
+    page.route(address, lambda route: route.fulfill(status=status) if status else route.abort("internetdisconnected"))
+
+    page.select_option("[name=configuration]", "support-triage")
+
+    note = page.locator("#pg-failed")
+    expect(note).to_contain_text(why)
+    expect(note).to_have_role("alert")
+    assert rows(page)
+    page.unroute(address)
+    page.select_option("[name=configuration]", "shop-reports")
+    page.wait_for_url("**/playground/?configuration=shop-reports")
+    expect(note).to_be_hidden()
 
 
 def test_filters_apply_when_they_are_chosen_and_stay_in_the_address(page: Page) -> None:
