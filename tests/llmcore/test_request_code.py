@@ -89,7 +89,7 @@ async def test_code_of_a_captured_request_sends_the_same_one(voice: Voice) -> No
 
     sent, curl, httpx = server.received
     assert curl == httpx == sent
-    assert sent.headers["authorization"] == f"Bearer {KEY}"
+    assert sent.headers[voice.key_header] == f"{voice.key_prefix}{KEY}"
     assert '"He"' in by_curl[0] and by_httpx[0].startswith("200 OK") and by_httpx[1] == ""
 
 
