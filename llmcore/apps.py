@@ -4,6 +4,7 @@ from django.apps import AppConfig
 from django.utils.module_loading import autodiscover_modules
 
 from llmcore.conf import settings
+from llmcore.recent_records import remember_records
 from llmcore.redaction import Redactor
 from llmcore.redaction.logs import redact_log
 from llmcore.tools.builtin.artifacts import register_tool, site_artifacts
@@ -18,6 +19,7 @@ class LLMCoreConfig(AppConfig):
 
     def ready(self) -> None:
         redact_log(Redactor([settings.SECRET_KEY, *settings.LLM_ENCRYPTION_KEYS, *settings.LLM_SECRET_VALUES()]))
+        remember_records(settings.LLM_RECENT_LOGS)
         # A mistake in them shows at start, not in a run.
         workspaces()
         # A site's tools are registered by importing them, as the admin finds each app's `admin.py`.

@@ -59,6 +59,11 @@ DEFAULTS: dict[str, Callable[[], Any]] = {
     "LLM_SECRET_VALUES": lambda: secrets_in_settings,
     # The folders that tools may work in, by name.
     "LLM_WORKSPACES": dict,
+    # Models and those of their fields that the tool `query_rows` may show.
+    "LLM_QUERY_FIELDS": dict,
+    # How many log records a process remembers for the tool `recent_logs`, and the files of other processes' logs.
+    "LLM_RECENT_LOGS": lambda: 500,
+    "LLM_LOG_FILES": dict,
     "LLM_OLLAMA_HOST": str,
     "LLM_WAKEUPS_URL": str,
     "LLM_WORKER_ALIVE_FILE": str,
@@ -85,6 +90,9 @@ class Settings:
     LLM_ENVIRONMENT_SECRET: Callable[[str], str | None]
     LLM_SECRET_VALUES: Callable[[], Iterable[str]]
     LLM_WORKSPACES: Mapping[str, Mapping[str, Any]]
+    LLM_QUERY_FIELDS: Mapping[str, Sequence[str]]
+    LLM_RECENT_LOGS: int
+    LLM_LOG_FILES: Mapping[str, str]
     LLM_OLLAMA_HOST: str
     LLM_WAKEUPS_URL: str
     LLM_WORKER_ALIVE_FILE: str

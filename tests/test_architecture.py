@@ -24,6 +24,7 @@ DJANGO_PARTS = (
     "llmcore.conf",
     "llmcore.diagnostics",
     "llmcore.llm_tools",
+    "llmcore.recent_records",
     "llmcore.workspaces",
     "llmcore.enrollment",
     "llmcore.keys",

@@ -4,20 +4,30 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('llmcore', '0003_action_rules'),
+        ("llmcore", "0003_action_rules"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='languagemodel',
-            name='thinking_control',
-            field=models.CharField(choices=[('effort', 'an effort in words'), ('budget', 'a budget of tokens')], default='effort', help_text='How the model is told how much to think. Older models of Anthropic and Google take a budget.', max_length=10, verbose_name='thinking is set as'),
+            model_name="languagemodel",
+            name="thinking_control",
+            field=models.CharField(
+                choices=[("effort", "an effort in words"), ("budget", "a budget of tokens")],
+                default="effort",
+                help_text="How the model is told how much to think. Older models of Anthropic and Google take a budget.",
+                max_length=10,
+                verbose_name="thinking is set as",
+            ),
         ),
         migrations.AddField(
-            model_name='provider',
-            name='api_version',
-            field=models.CharField(blank=True, help_text='For Azure OpenAI only: the version in the classic address of a deployment, such as 2024-10-21. Leave it blank for the newer address, which has none.', max_length=40, verbose_name='API version'),
+            model_name="provider",
+            name="api_version",
+            field=models.CharField(
+                blank=True,
+                help_text="For Azure OpenAI only: the version in the classic address of a deployment, such as 2024-10-21. Leave it blank for the newer address, which has none.",
+                max_length=40,
+                verbose_name="API version",
+            ),
         ),
     ]
