@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 WHOLE_CHARS = 16_000
 HEAD_CHARS = 8_000
 TAIL_CHARS = 4_000
 CHUNK_CHARS = 50_000
-MAX_PARSED_CHARS = 5_000_000
+MAX_PARSED_CHARS = 12_000_000
+# From here on more of a text comes by a click, not by scrolling: what a page holds of it stays bounded.
+CLICK_CHARS = 500_000
+# Such a text is also offered as a file.
+FILE_CHARS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +25,15 @@ class Gap:
     offset: int
     lines: int
     size: int
+
+    @property
+    def by_scrolling(self) -> bool:
+        return self.offset < CLICK_CHARS
+
+    @property
+    def is_chunk(self) -> bool:
+        """Whether it is shown at once."""
+        return self.size <= CHUNK_CHARS
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +45,28 @@ class TextView:
     tail: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Box:
     """A text or a JSON value under a name that its further chunks are asked for by.
 
-    `value` is set where there is JSON to show as a tree; `text` is always the whole as text.
+    `value` is set where there is JSON to show as a tree, which takes time to find out for a large text: it is when
+    somebody asks. `text` is always the whole as text.
     """
 
     name: str
     title: str
     text: str
-    value: Any = None
-    is_json: bool = False
+    given: Any = None
+    may_be_json: bool = False
     note: str = ""
+
+    @cached_property
+    def value(self) -> Any:
+        return parsed(self.text) if self.may_be_json else self.given
+
+    @property
+    def is_json(self) -> bool:
+        return self.value is not None
 
     @property
     def size(self) -> int:
@@ -52,6 +75,10 @@ class Box:
     @property
     def view(self) -> TextView:
         return first_view(self.text)
+
+    @property
+    def for_file(self) -> bool:
+        return len(self.text) > FILE_CHARS
 
 
 class Number(str):
@@ -65,15 +92,12 @@ def text_box(name: str, title: str, text: str, note: str = "") -> Box:
 
 
 def json_box(name: str, title: str, value: Any, note: str = "") -> Box:
-    return Box(name=name, title=title, text=shown(pretty(value)), value=value, is_json=True, note=note)
+    return Box(name=name, title=title, text=shown(pretty(value)), given=value, note=note)
 
 
 def any_box(name: str, title: str, text: str, note: str = "") -> Box:
     """A tree where `text` is a JSON object or array, else text."""
-    value = parsed(text)
-    if value is None:
-        return text_box(name, title, text, note)
-    return Box(name=name, title=title, text=shown(text), value=value, is_json=True, note=note)
+    return Box(name=name, title=title, text=shown(text), may_be_json=True, note=note)
 
 
 def parsed(text: str) -> Any:

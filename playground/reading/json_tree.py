@@ -15,6 +15,7 @@ from playground.reading.boxes import Number, shown
 MAX_LINES = 2_000
 CHUNK = 100
 LONG_STRING = 2_000
+LINE_CHARS = 100
 STRING_CHUNK = 50_000
 OPEN_DEPTH = 3
 MAX_DEPTH = 30
@@ -103,6 +104,8 @@ class JsonTree:
         if len(value) <= LONG_STRING:
             yield f'<span class="j-s">{_quoted(value)}</span>'
             return
+        # Long strings take the lines that they fill on the page, so that many of them don't make it huge.
+        self._left -= LONG_STRING // LINE_CHARS
         yield f'<span class="j-s">{_quoted(value[:LONG_STRING])[:-6]}</span>'
         yield self._more_text(value, pointer, LONG_STRING)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from django.http import Http404, HttpResponse, QueryDict
+from django.http import Http404, HttpResponse, HttpResponseBase, QueryDict, StreamingHttpResponse
 from django.template.response import TemplateResponse
+from django.utils.cache import add_never_cache_headers
 
 from playground.models import Run
 from playground.reading.boxes import Box, next_view
 from playground.reading.detail import read_detail
+from playground.reading.files import BoxFile
 from playground.reading.json_tree import JsonTree, find
 from playground.reading.panels.base import Query
 from playground.reading.step_record import StepRecord
@@ -15,7 +17,7 @@ from playground.views import StaffRequest, admin_page
 
 
 @admin_page("playground.view_run", "playground.view_all_runs")
-def run_step(request: StaffRequest, run: Run, sequence: int) -> HttpResponse:
+def run_step(request: StaffRequest, run: Run, sequence: int) -> HttpResponseBase:
     query = read_query(request.GET)
     try:
         record = StepRecord(run, sequence, user=request.user)
@@ -33,9 +35,22 @@ def run_step(request: StaffRequest, run: Run, sequence: int) -> HttpResponse:
     )
 
 
-def piece_of(request: StaffRequest, record: StepRecord, box: Box) -> HttpResponse:
-    """The whole of a box as plain text, the next chunk of its text, or a part of its tree."""
+def file_of(record: StepRecord, box: Box) -> StreamingHttpResponse:
+    """The whole of a box as a file, which no browser takes for a page: models and tools wrote it."""
+    file = BoxFile(record.run, record.sequence, box)
+    response = StreamingHttpResponse(file.pieces(), content_type=file.content_type)
+    response["Content-Length"] = box.size
+    response["Content-Disposition"] = f'attachment; filename="{file.name}"'
+    response["X-Content-Type-Options"] = "nosniff"
+    add_never_cache_headers(response)
+    return response
+
+
+def piece_of(request: StaffRequest, record: StepRecord, box: Box) -> HttpResponseBase:
+    """The whole of a box as a file or plain text, the next chunk of its text, or a part of its tree."""
     query = request.GET
+    if query.get("as") == "file":
+        return file_of(record, box)
     if query.get("as") == "text":
         return HttpResponse(box.text, content_type="text/plain; charset=utf-8")
     url = box_url(request, record, box)

@@ -16,6 +16,9 @@
     }, 1500);
   }
 
+  // More than this belongs in a file: where the browser has to lay out a text to copy it, it stands still meanwhile.
+  const MAX_COPY_BYTES = navigator.clipboard && window.isSecureContext ? 10_000_000 : 500_000;
+
   // A page that isn't served over https (or from this machine) has no clipboard of its own.
   function write(text) {
     if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);
@@ -89,6 +92,7 @@
     if (close) document.getElementById("pg-failed").hidden = true;
     const copy = event.target.closest("[data-copy], [data-copy-text], [data-copy-url], [data-copy-link]");
     if (copy) {
+      if (Number(copy.dataset.copySize) > MAX_COPY_BYTES) return flash(copy, "Too large, download it");
       try {
         await write(await textOf(copy));
         flash(copy, "Copied");

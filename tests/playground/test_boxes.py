@@ -160,3 +160,24 @@ def test_nesting_without_end_is_opened_on_demand() -> None:
     assert shown.count("<details") < 50
     assert "pointer=" in shown
     assert json_box("n", "t", value).text
+
+
+def test_whether_a_text_is_json_is_found_out_when_somebody_asks() -> None:
+    box = any_box("result", "Result", "[1, 2")
+
+    assert "value" not in vars(box)
+    assert not box.is_json and "value" in vars(box)
+
+
+def test_many_long_strings_dont_make_a_tree_huge() -> None:
+    tree = JsonTree("/?box=x").value([["x" * 3_000] * 100] * 100)
+
+    assert len(tree) < 600_000
+
+
+def test_a_text_is_shown_by_scrolling_up_to_a_point() -> None:
+    text = "a line\n" * 1_000_000
+
+    near, far = next_view(text, 8_000).gap, next_view(text, 5_000_000).gap
+    assert near and near.by_scrolling and not near.is_chunk
+    assert far and not far.by_scrolling
