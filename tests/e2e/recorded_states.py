@@ -25,8 +25,10 @@ from llmcore.runs.outcome import EndReason, RunStatus  # noqa: E402
 from llmcore.tools.results import FailureKind, ToolResult  # noqa: E402
 from llmcore.trace import WireExchange  # noqa: E402
 from playground.models import Run  # noqa: E402
-from tests.playground.recorded import RecordedRun, lookup, provider_error  # noqa: E402
+from tests.playground.recorded import RecordedRun, finished_run, lookup, provider_error  # noqa: E402
 
+# More than a page shows at once.
+LONG_ROUNDS = 90
 FAILED = ToolResult(text="No such order.", size=14, failure=FailureKind.TOOL_ERROR, traceback="Traceback\n  line 1")
 
 
@@ -98,7 +100,8 @@ def main(username: str) -> dict[str, int]:
     running.partial(text="It is on its **w", thinking="Let me see.")
     stopping = under_way(user, "stopping", cancel_requested_at=timezone.now(), cancelled_by=user)
     stopping.request()
-    return {**runs, "running": running.run.pk, "stopping": stopping.run.pk}
+    long = finished_run(user, rounds=LONG_ROUNDS, title="Ended: after many rounds").pk
+    return {**runs, "running": running.run.pk, "stopping": stopping.run.pk, "long": long}
 
 
 if __name__ == "__main__":

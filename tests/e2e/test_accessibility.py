@@ -114,6 +114,16 @@ def test_what_opens_on_the_page_of_a_run_is_accessible(page: Page, recorded: dic
     assert not found, "\n".join(found)
 
 
+def test_the_page_of_a_long_run_and_the_search_in_it_are_accessible(page: Page, recorded: dict[str, int]) -> None:
+    open_run(page, recorded["long"])
+    found = barriers(page, "#inspector")
+    page.locator("#step-filter").fill("look_up")
+    expect(page.locator(".htmx-request")).to_have_count(0)
+    found += [f"search {line}" for line in barriers(page, "#inspector")]
+
+    assert not found, "\n".join(found)
+
+
 def test_the_page_of_a_run_is_accessible_on_a_phone(open_page: Callable[..., Page], recorded: dict[str, int]) -> None:
     page = open_page(width=390, height=844, expect_errors=True)
     open_run(page, recorded["max_rounds"])
