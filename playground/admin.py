@@ -1,4 +1,4 @@
-"""Runs in the admin's index and search; what they lead to are the playground's own pages."""
+"""Runs and their proposed actions in the admin's index; what they lead to are the playground's own pages."""
 
 from __future__ import annotations
 
@@ -9,11 +9,24 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from playground.access import visible_runs
-from playground.models import Run
+from playground.models import DecisionRecord, ProposedAction, Run
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """An entry whose rows nobody adds, changes or deletes here."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
 
 
 @admin.register(Run)
-class RunAdmin(admin.ModelAdmin):
+class RunAdmin(ReadOnlyAdmin):
     """The entry "Playground runs"."""
 
     def has_view_permission(self, request: HttpRequest, obj: Run | None = None) -> bool:
@@ -25,15 +38,6 @@ class RunAdmin(admin.ModelAdmin):
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Run | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Run | None = None) -> bool:
-        return False
-
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         return redirect("playground:runs")
 
@@ -41,3 +45,32 @@ class RunAdmin(admin.ModelAdmin):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
         return redirect("playground:run", pk=object_id)
+
+
+@admin.register(ProposedAction)
+class ProposedActionAdmin(ReadOnlyAdmin):
+    """The entry "Proposed actions"; `playground.menu` adds how many wait."""
+
+    def has_view_permission(self, request: HttpRequest, obj: ProposedAction | None = None) -> bool:
+        user = request.user
+        return user.has_perm("playground.view_run") or user.has_perm("playground.view_all_runs")
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        return redirect("playground:actions")
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        return redirect("playground:actions")
+
+
+@admin.register(DecisionRecord)
+class DecisionRecordAdmin(ReadOnlyAdmin):
+    """The audit of decisions, to be read only."""
+
+    list_display = ["at", "decision", "tool", "username", "run_id", "rule", "again", "turn_digest"]
+    list_filter = ["decision", "at"]
+    search_fields = ["username", "tool", "turn_digest", "key"]

@@ -2,11 +2,12 @@
 
 from django.urls import path
 
-from playground.views import annotate, live, new_run, run, run_search, run_step, run_steps, runs, runs_export
+from playground.views import annotate, approvals, live, new_run, run, run_search, run_step, run_steps, runs, runs_export
 
 app_name = "playground"
 urlpatterns = [
     path("", runs.runs, name="runs"),
+    path("actions/", approvals.actions, name="actions"),
     path("live/", runs.runs_live, name="runs_live"),
     path("export/", runs_export.runs_export, name="runs_export"),
     path("tag/", annotate.runs_tag, name="runs_tag"),
@@ -19,6 +20,7 @@ urlpatterns = [
     path("runs/<int:pk>/search/", run_search.run_search, name="run_search"),
     path("runs/<int:pk>/events/", live.run_events, name="run_events"),
     path("runs/<int:pk>/updates/", live.run_updates, name="run_updates"),
+    path("runs/<int:pk>/actions/<int:action_id>/", approvals.action_decide, name="action_decide"),
     path("runs/<int:pk>/about/", annotate.run_about, name="run_about"),
     path("runs/<int:pk>/note/", annotate.run_own_note, name="run_own_note"),
     path("runs/<int:pk>/cancel/", run.run_cancel, name="run_cancel"),

@@ -28,6 +28,7 @@ DJANGO_PARTS = (
     "llmcore.workspaces",
     "llmcore.enrollment",
     "llmcore.keys",
+    "llmcore.simulation",
     "llmcore.store",
     "llmcore.templatetags",
 )

@@ -3,10 +3,12 @@
 from llmcore.admin.configurations import ConfigurationAdmin
 from llmcore.admin.prompts import SkillAdmin, SnippetAdmin
 from llmcore.admin.providers import LanguageModelAdmin, ProviderAdmin
+from llmcore.admin.rules import ActionRuleAdmin
 from llmcore.admin.tools import ToolSwitchAdmin
 from llmcore.admin.usage import UsageRecordAdmin
 
 __all__ = [
+    "ActionRuleAdmin",
     "ConfigurationAdmin",
     "LanguageModelAdmin",
     "ProviderAdmin",

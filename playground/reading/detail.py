@@ -8,13 +8,25 @@ from llmcore.trace import StepKind
 from playground.deletions import contents_deletion, raw_deletion
 from playground.numbers import data_size, duration, money, percent, tokens
 from playground.reading.boxes import json_box
-from playground.reading.panels import failure, messages, raw, request, response, start, thinking, tool_run, tools
+from playground.reading.panels import (
+    approval,
+    failure,
+    messages,
+    raw,
+    request,
+    response,
+    start,
+    thinking,
+    tool_run,
+    tools,
+)
 from playground.reading.panels import tokens as tokens_panel
 from playground.reading.panels.base import Panel, Query, Tab
 from playground.reading.step_record import StepRecord
 from playground.reading.steps import Line
 
 CALL_TABS = (messages, response, thinking, tools, request, raw, tokens_panel)
+RULED = {"auto_approve": "approved", "deny": "denied", "require": "asked for"}
 ASSEMBLED_TABS = (messages, tools, request)
 
 
@@ -70,6 +82,8 @@ def tabs_of(record: StepRecord) -> list[Tab]:
             return [module.tab(record) for module in CALL_TABS]
         case StepKind.TOOL_CALL | StepKind.TOOL_RESULT:
             return tool_run.tabs(record)
+        case StepKind.ACTION:
+            return approval.tabs(record)
         case StepKind.RETRY | StepKind.ERROR:
             return failure.tabs(record)
         case _:
@@ -142,6 +156,8 @@ def _tool_facts(record: StepRecord) -> list[str]:
     facts = [f"result `{data_size(data['bytes'])}`"] if data.get("bytes") is not None else []
     if record.line.tokens:
         facts.append(f"≈ `{tokens(record.line.tokens)}` tokens")
+    if call.get("rule"):
+        facts.append(f"{RULED.get(call.get('ruling') or '', 'ruled')} by the rule “{call['rule']}”")
     if call.get("effect"):
         facts.append(str(call["effect"]).replace("_", " "))
     calls = [line for line in record.lines if line.is_tool]

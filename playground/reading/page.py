@@ -13,6 +13,7 @@ from playground import access
 from playground.deletions import contents_deletion, redaction
 from playground.models import Run, RunStep
 from playground.numbers import plural
+from playground.reading.approvals import read_cards
 from playground.reading.boxes import byte_size
 from playground.reading.notes import end_note
 from playground.reading.overview import read_overview
@@ -65,6 +66,7 @@ def read_page(
         "answer_size": byte_size(run.answer),
         "note_digest": digest_of_note(run.note),
         "open_step": open_step,
+        "cards": read_cards(run, user=user, now=now),
         **read_head(run, user=user),
     }
 

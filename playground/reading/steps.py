@@ -103,7 +103,7 @@ class Line:
     def icon_css(self) -> str:
         if self.failed:
             return "err"
-        return {"tool": "tool", "call": "", "retry": "warn"}.get(self.css, "sys")
+        return {"tool": "tool", "call": "", "retry": "warn", "approval": "appr"}.get(self.css, "sys")
 
     @property
     def end_ms(self) -> float:
@@ -290,6 +290,7 @@ class _Reader:
         self._lines: list[Line] = []
         self._call: Line | None = None
         self._tools: dict[str, Line] = {}
+        self._actions: dict[str, Line] = {}
 
     def read(self, rows: Iterable[StepRow]) -> list[Line]:
         for row in rows:
@@ -304,6 +305,8 @@ class _Reader:
                     self._tool_call(step)
                 case StepKind.TOOL_RESULT:
                     self._tool_result(step)
+                case StepKind.ACTION:
+                    self._action(step)
                 case StepKind.RETRY:
                     self._retry(step)
                 case StepKind.ERROR:
@@ -402,6 +405,27 @@ class _Reader:
         elif data.get("full"):
             line.badges.append(Badge("shortened", "chg"))
 
+    def _action(self, step: StepRow) -> None:
+        """A proposed action is one line, from its proposal to its decision."""
+        call_id, name = step.data.get("call_id", ""), f"Approval: {step.data.get('name') or '(no name)'}"
+        earlier = self._actions.pop(call_id, None)
+        if step.data.get("event") == "decided":
+            line = earlier or self._add(step, name=name, icon="lock", css="approval")
+            line.running = False
+            line.duration_ms = step.duration_ms
+            line.bars = [Bar(line.started_ms, step.duration_ms, "approval")]
+            line.badges = [DECISIONS.get(step.data.get("decision") or "", Badge("decided"))]
+            if step.sequence not in line.steps:
+                line.steps.append(step.sequence)
+            return
+        if earlier is not None:
+            _leave_open(earlier, "proposed again")
+        line = self._add(step, ended=False, name=name, icon="lock", css="approval")
+        line.running = True
+        line.bars = [Bar(step.started_ms, 0.0, "approval")]
+        line.badges.append(Badge("waits", "appr"))
+        self._actions[call_id] = line
+
     def _retry(self, step: StepRow) -> None:
         attempt = step.data.get("attempt") or 1
         self._add(step, name=f"Attempt {attempt} failed", icon="retry", css="retry").badges.append(
@@ -422,8 +446,18 @@ class _Reader:
         for line in self._tools.values():
             _leave_open(line, "no result")
         self._tools = {}
+        for line in self._actions.values():
+            line.badges = []
+            _leave_open(line, "not decided")
+        self._actions = {}
 
 
+DECISIONS = {
+    "approve": Badge("approved", "new"),
+    "deny": Badge("denied", "err"),
+    "expire": Badge("expired", "chg"),
+    "withdraw": Badge("withdrawn"),
+}
 FAILURES = {
     "parse": "bad arguments",
     "schema": "bad arguments",
@@ -434,6 +468,8 @@ FAILURES = {
     "halted": "halted",
     "cancelled": "cancelled",
     "round_limit": "not run",
+    "denied": "denied",
+    "needs_approval": "not approved",
     "interrupted": "interrupted",
 }
 

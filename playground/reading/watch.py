@@ -9,8 +9,11 @@ from typing import Any
 from django.template.loader import render_to_string
 from django.utils import timezone
 
+from llmcore.runs.outcome import RunStatus
 from playground.access import visible_runs
-from playground.models import Run, RunPartial, RunStep
+from playground.models import ProposedAction, Run, RunPartial, RunStep
+from playground.numbers import plural
+from playground.reading.approvals import ActionCard, read_cards, waiting_count
 from playground.reading.ends import look_of
 from playground.reading.page import read_head
 from playground.reading.plan import read_plan
@@ -50,6 +53,7 @@ class Watch:
     revision: int | None = None
     ended: bool = False
     _state: tuple[Any, ...] | None = None
+    _waiting: tuple[Any, ...] | None = None
     _sent: dict[str, str] = field(default_factory=dict)
 
     def look(self) -> list[Event]:
@@ -73,6 +77,7 @@ class Watch:
         events += self._partial_events(run)
         if steps:
             events.append(self._summary_event(run, steps))
+        events += self._approval_events(run)
         if state_changed:
             head = render_to_string("playground/run/run_head.html", read_head(run, user=self.user))
             events.append(Event(name="state", data={"html": head, "message": look_of(run).word}))
@@ -127,10 +132,29 @@ class Watch:
         self._sent = {f"{partial.round} {name}": getattr(partial, name) for name in PARTS}
         return [Event(name="partial", data={"round": partial.round, "parts": parts})] if parts else []
 
+    def _approval_events(self, run: Run) -> list[Event]:
+        """The cards of proposed actions, whenever one is new or decided."""
+        actions = ProposedAction.objects.filter(run=run) if run.status == RunStatus.AWAITING_APPROVAL else None
+        waiting = tuple(actions.order_by("pk").values_list("pk", "decision")) if actions is not None else ()
+        before, self._waiting = self._waiting, waiting
+        if waiting == (before or ()):
+            return []
+        cards = read_cards(run, user=self.user, now=timezone.now())
+        html = render_to_string("playground/run/run_approvals.html", {"run": run, "cards": cards})
+        return [Event(name="approvals", data={"html": html, "message": approvals_message(cards)})]
+
     def _summary_event(self, run: Run, changed: _Changed) -> Event:
         summary = read_summary(run, changed.rows, read_plan(run), timezone.now())
         html = render_to_string("playground/run/run_summary.html", {"run": run, "summary": summary})
         return Event(name="summary", data={"html": html, "elapsed": round(summary.elapsed_ms or 0.0)})
+
+
+def approvals_message(cards: list[ActionCard]) -> str:
+    """What a screen reader says of the cards."""
+    waiting = waiting_count(cards)
+    return (
+        f"{plural(waiting, 'action')} {'waits' if waiting == 1 else 'wait'} for a decision." if waiting else "Decided."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,10 @@
       replace("run-summary", data.html);
       setElapsed(data.elapsed);
     },
+    approvals(data) {
+      window.playgroundApprovals.update(() => replace("run-approvals", data.html));
+      run.say(data.message);
+    },
     state(data) {
       replace("run-head", data.html);
       run.say(`${data.message}.`);
@@ -393,7 +397,7 @@
     }
   }
 
-  const FINAL = ["run-head", "run-note", "run-summary", "run-findings", "step-tree", "step-chips", "step-overview", "run-answer"];
+  const FINAL = ["run-head", "run-note", "run-approvals", "run-summary", "run-findings", "step-tree", "step-chips", "step-overview", "run-answer"];
 
   async function finish(data) {
     ended = true;
