@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from playground.access import decidable_actions
+from playground.models import ProposedAction
 
 
 class WaitingActionsInMenu:
@@ -34,10 +35,5 @@ class WaitingActionsInMenu:
 
 def _entries(apps: Any) -> list[dict[str, Any]]:
     """The entry of proposed actions, as the admin lists it."""
-    return [
-        model
-        for app in apps or ()
-        if app.get("app_label") == "playground"
-        for model in app["models"]
-        if model["object_name"] == "ProposedAction"
-    ]
+    # A site may list it under another app's heading.
+    return [entry for app in apps or () for entry in app["models"] if entry.get("model") is ProposedAction]
