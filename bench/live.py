@@ -1,0 +1,143 @@
+"""How soon a person sees what happens, in a real browser on the running product: `python -m bench.live [--servers]`.
+
+Each run is started by a click on Run. Measured are the time from the click until its first step stands on the page of
+the run, and for every step the time from when the loop recorded it until it stands there. Both are counted to the frame
+in which the browser shows it. When a step was recorded is told by the run's start and the step's own times, which lets
+it look some milliseconds too old: the figures are on the high side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import statistics
+import tempfile
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.e2e.conftest import CHROMIUM_ARGUMENTS
+from tests.e2e.products import Product, embedded, servers
+from tests.services import program
+
+TITLE = "Double charge on order DJ-48213"
+# Notes on every page when the mouse was pressed last, and when each step was first shown.
+WATCH = """
+const now = () => performance.timeOrigin + performance.now();
+document.addEventListener("click", () => sessionStorage.setItem("clicked", now()), true);
+window.shown = {};
+const look = () => {
+  for (const row of document.querySelectorAll(".pg-step[id]")) {
+    const step = row.id.slice("step-".length);
+    if (!(step in shown)) requestAnimationFrame(() => (shown[step] ??= now()));
+  }
+};
+new MutationObserver(look).observe(document, { childList: true, subtree: true });
+"""
+SEEN = """() => {
+  const entry = performance.getEntriesByType("navigation")[0];
+  const at = (time) => performance.timeOrigin + time;
+  return {
+    clicked: Number(sessionStorage.getItem("clicked")),
+    shown,
+    sent: at(entry.startTime),
+    redirected: at(entry.redirectEnd || entry.fetchStart),
+    answered: at(entry.responseEnd),
+    read: at(entry.domContentLoadedEventEnd),
+  };
+}"""
+# What happens between the click and the first step, in this order.
+STAGES = {
+    "redirected": "click to the redirect",
+    "answered": "click to the page's text",
+    "read": "click to the page with its scripts",
+}
+
+
+def logged_in(browser: Browser, product: Product) -> Page:
+    page = browser.new_context(viewport={"width": 1440, "height": 900}, base_url=product.url).new_page()
+    page.goto("/admin/login/")
+    page.fill("#id_username", product.username)
+    page.fill("#id_password", product.password)
+    page.click("[type=submit]")
+    page.wait_for_selector("#user-tools")
+    page.add_init_script(WATCH)
+    return page
+
+
+def demo_run(page: Page) -> int:
+    """The demo run that is started again."""
+    heading = f'<span class="pg-title__t">{TITLE}'
+    return next(pk for pk in range(1, 20) if heading in page.request.get(f"/admin/playground/runs/{pk}/").text())
+
+
+def start_and_watch(page: Page, pk: int) -> tuple[dict[str, float], list[float]]:
+    """Milliseconds of what happens at the start of a run, and from each later step to the screen."""
+    page.goto(f"/admin/playground/new/?from={pk}")
+    page.wait_for_selector("[data-preview]:not([aria-busy=true])")
+    page.locator("[data-run]").click()
+    page.wait_for_url(re.compile(r"/runs/\d+/"))
+    page.wait_for_function("() => !document.querySelector('#follow')")
+    seen = page.evaluate(SEEN)
+    number = int(page.url.split("/runs/")[1].split("/")[0])
+    shown = {int(step): at for step, at in seen["shown"].items() if step.isdecimal()}
+    run, recorded = recorded_steps(page, number)
+    click = {name: seen[stage] - seen["clicked"] for stage, name in STAGES.items()}
+    click["click to the first step's record"] = recorded[min(recorded)] - seen["clicked"]
+    click["  of it in the queue"] = run["queue_ms"]
+    click["click to the first step on the page"] = shown[min(recorded)] - seen["clicked"]
+    # A result stands in the line of its call, so it is the first step of each line that can be told.
+    later = [shown[step] - at for step, at in recorded.items() if step in shown and step != min(recorded)]
+    return click, later
+
+
+def recorded_steps(page: Page, number: int) -> tuple[dict[str, Any], dict[int, float]]:
+    """The run, and when each step of it was recorded, in milliseconds of the clock that the browser has, too."""
+    export: dict[str, Any] = page.request.get(f"/admin/playground/runs/{number}/export/").json()
+    started = datetime.fromisoformat(export["run"]["started_at"]).timestamp() * 1000
+    return export["run"], {
+        step["sequence"]: started + step["started_ms"] + step["duration_ms"] for step in export["steps"]
+    }
+
+
+def print_row(name: str, values: Sequence[float]) -> None:
+    ordered = sorted(values)
+    p90 = ordered[int(len(ordered) * 0.9)] if len(ordered) > 1 else ordered[0]
+    print(f"{name:36}{statistics.median(values):8.0f}{ordered[0]:8.0f}{p90:8.0f}{len(values):6}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--servers", action="store_true", help="on PostgreSQL and Redis, with two workers")
+    options = parser.parse_args()
+    start = servers if options.servers else embedded
+    clicks: list[dict[str, float]] = []
+    laters: list[float] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        start(Path(folder)) as product,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=program("chromium"), args=CHROMIUM_ARGUMENTS)
+        page = logged_in(browser, product)
+        pk = demo_run(page)
+        start_and_watch(page, pk)
+        for _ in range(options.runs):
+            click, later = start_and_watch(page, pk)
+            clicks.append(click)
+            laters += later
+        browser.close()
+    print(f"Milliseconds, {'PostgreSQL and Redis' if options.servers else 'embedded'}; load {os.getloadavg()[0]:.1f}")
+    print(f"{'':36}{'median':>8}{'least':>8}{'p90':>8}{'n':>6}")
+    for name in clicks[0]:
+        print_row(name, [click[name] for click in clicks])
+    print_row("recorded step to the screen", laters)
+
+
+if __name__ == "__main__":
+    main()
