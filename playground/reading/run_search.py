@@ -56,6 +56,11 @@ class Found:
     go_on: int | None = None
     round: int = 0
 
+    @property
+    def goes_on_by_itself(self) -> bool:
+        """Where only the time was over: each request is short, and the search complete all the same."""
+        return len(self.hits) < MAX_HITS
+
 
 def search_run(run: Run, needle: Needle, *, after: int = 0, budget_s: float = BUDGET_S) -> Found:
     """What is found in the steps after `after`, until there are `MAX_HITS` or the time is over."""
