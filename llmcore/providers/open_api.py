@@ -18,7 +18,8 @@ PLAIN = frozenset(
 
 def is_open_api(schema: JSON) -> bool:
     """A schema with anything else in it, such as references or lists of types, is not."""
-    if not isinstance(schema, dict) or schema.get("type") not in SINGLE:
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    if not isinstance(kind, str) or kind not in SINGLE:
         return False
     if isinstance(enum := schema.get("enum"), list) and not all(isinstance(value, str) for value in enum):
         return False
