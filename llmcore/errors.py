@@ -9,6 +9,7 @@ LLMError
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -62,7 +63,7 @@ ADVICE: dict[ErrorKind, str] = {
     ErrorKind.INVALID_REQUEST: "The provider refused the request as invalid. Its message names the parameter.",
     ErrorKind.OVERLOADED: "The provider is overloaded. Try again in a minute, or use another model.",
     ErrorKind.SERVER: "The provider failed on its side. Try again; if it persists, check its status page.",
-    ErrorKind.TIMEOUT: "The provider didn't answer in time. Try again, or raise the configuration's timeout.",
+    ErrorKind.TIMEOUT: "The provider didn't answer in time. Try again, or raise the provider's timeouts.",
     ErrorKind.CONNECTION: "The server can't be reached. Check the base URL and that the server runs.",
     ErrorKind.MALFORMED_RESPONSE: "The server's answer is not what this wire format promises. Check the provider's "
     "type and base URL; the raw response shows what came.",
@@ -71,6 +72,13 @@ ADVICE: dict[ErrorKind, str] = {
     ErrorKind.MALFORMED_TOOL_CALL: "The model's tool call can't be read. Simplify the tool or change the model.",
     ErrorKind.TOOL_USE_FAILED: "The provider could not parse the model's tool call. Run it again or offer fewer tools.",
 }
+
+
+def advice_of(error: Mapping[str, object]) -> str:
+    """What to do about a recorded error, in the form of `ProviderError.to_json`."""
+    usual = next((text for kind, text in ADVICE.items() if kind.value == error.get("kind")), "")
+    return str(error.get("hint") or error.get("advice") or usual)
+
 
 # Source: the retry lists of the providers' own SDKs; 529 is Anthropic's "overloaded".
 RETRYABLE_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
@@ -93,6 +101,8 @@ class ProviderError(LLMError):
     param: str | None = None
     # What the model wrote in place of a call that the provider could read.
     failed_generation: str | None = None
+    # What to do about this very failure, where more can be said than about its kind.
+    hint: str = ""
 
     def __str__(self) -> str:
         status = f" (HTTP {self.status})" if self.status else ""
@@ -100,7 +110,7 @@ class ProviderError(LLMError):
 
     @property
     def advice(self) -> str:
-        return ADVICE[self.kind]
+        return self.hint or ADVICE[self.kind]
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -112,6 +122,7 @@ class ProviderError(LLMError):
             "code": self.code,
             "param": self.param,
             "failed_generation": self.failed_generation,
+            "hint": self.hint,
         }
 
     @classmethod

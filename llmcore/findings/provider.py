@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from llmcore.errors import ADVICE, ErrorKind
+from llmcore.errors import ErrorKind, advice_of
 from llmcore.findings.finding import Finding, Severity, code, quoted, seconds, times
 from llmcore.findings.registry import finder
 from llmcore.findings.view import ModelRound, RunView
 
+REMOVE_IT = "Remove it from the configuration, or mark the model as not supporting it."
 _SLOW_FIRST_TOKEN_MS = 10_000
 # These have findings of their own.
 _TOLD_ELSEWHERE = frozenset(
@@ -37,18 +38,17 @@ def provider_errors(view: RunView) -> Iterator[Finding]:
                 "parameter_refused",
                 Severity.ERROR,
                 f"The provider refused {code(str(param))} in round {call.number}",
-                f"{said} Remove it from the configuration, or mark the model as not supporting it.",
+                f"{said} {call.error.get('hint') or REMOVE_IT}",
                 tab="request",
             )
             continue
         status = call.error.get("status")
         http = f" (HTTP {status})" if status else ""
-        advice = ADVICE[ErrorKind(kind)] if kind in ADVICE else ""
         yield call.finding(
             "provider_error",
             Severity.ERROR,
             f"The model call of round {call.number} failed{http}",
-            f"{said} {advice}".strip(),
+            f"{said} {advice_of(call.error)}".strip(),
         )
 
 

@@ -55,6 +55,24 @@ def _breaks_off(raw: object) -> bool:
 
 
 @finder
+def choice_ignored(view: RunView) -> Iterator[Finding]:
+    for call in view.rounds:
+        choice = call.asked.get("tool_choice")
+        if choice in (None, "auto", "none") or not call.asked.get("tools"):
+            continue
+        if call.got.get("finish_reason") == "stop" and not call.got.get("calls"):
+            wanted = "a tool call" if choice == "required" else f"a call of {code(str(choice))}"
+            yield call.finding(
+                "tool_choice_ignored",
+                Severity.WARNING,
+                f"The server ignored that {wanted} was required in round {call.number}",
+                "It answered with text. Untick “tool choice” at the model, or tick “tool calls as JSON” if it has no "
+                "tool calls of its own.",
+                tab="request",
+            )
+
+
+@finder
 def not_offered(view: RunView) -> Iterator[Finding]:
     reasons = {item["name"]: item for item in view.left_out}
     for name, runs in view.runs_by_tool.items():

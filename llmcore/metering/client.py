@@ -20,6 +20,7 @@ from llmcore.metering.backoff import is_passing, wait_after
 from llmcore.metering.interrupt import Interrupt
 from llmcore.metering.watch import AnswerWatch, Observer
 from llmcore.providers import transport
+from llmcore.providers.advice import hint_for
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, Transcript, WireReply, WireRequest
 from llmcore.providers.call_drafts import with_unique_ids
 from llmcore.providers.registry import adapter_for
@@ -254,6 +255,7 @@ class ModelClient:
         if (error := response.error) is not None:
             if attempt.reply is not None:
                 self._heed(attempt, attempt.reply, error)
+            error.hint = error.hint or hint_for(error, call)
             hide_secrets(error, call.provider.api_key.reveal())
         calls = response.tool_calls
         if calls and taken_ids:
@@ -283,7 +285,7 @@ def is_stream(reply: transport.Reply, adapter: Adapter, call: ModelCall) -> bool
 def hide_secrets(error: ProviderError, key: str) -> None:
     """Take the key, and what looks like another one, out of the texts of an error: they are shown and logged."""
     redactor = Redactor([key])
-    for name in ("message", "code", "param", "failed_generation"):
+    for name in ("message", "code", "param", "failed_generation", "hint"):
         if (value := getattr(error, name)) is not None:
             setattr(error, name, redactor.patterns(transport.hide(value, key)))
 

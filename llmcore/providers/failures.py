@@ -60,6 +60,10 @@ def read_report(error: JSON, outer: Mapping[str, JSON] | None = None) -> Report:
     message = error.get("message") or error.get("detail") or error.get("msg") or error.get("error")
     if (raw := metadata.get("raw")) and isinstance(raw, str) and message:
         message = f"{_text(message)} ({raw})"
+    asked, window = error.get("n_prompt_tokens"), error.get("n_ctx")
+    if message and isinstance(asked, int) and isinstance(window, int):
+        # llama.cpp's figures stand beside its message.
+        message = f"{_text(message)} ({asked:,} tokens of prompt in a window of {window:,})"
     failed = error.get("failed_generation")
     return Report(
         message=_text(message) if message else "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmcore.errors import ADVICE
+from llmcore.errors import advice_of
 from llmcore.runs.outcome import EndReason
 from playground.models import Run
 from playground.numbers import plural
@@ -114,8 +114,7 @@ def _kept(run: Run, reason: EndReason) -> str:
 
 def _next(run: Run, reason: EndReason) -> str:
     if reason == EndReason.PROVIDER_FAILED:
-        advice = {kind.value: text for kind, text in ADVICE.items()}
-        return advice.get((run.error or {}).get("kind", ""), "The failed step shows what came back.")
+        return advice_of(run.error or {}) or "The failed step shows what came back."
     if reason == EndReason.INTERRUPTED and not run.continuable:
         return "It can't go on any more: what it needs for that is no longer stored as it was."
     return NEXT[reason]

@@ -12,6 +12,7 @@ from llmcore import store
 from llmcore.context.tokens import estimate_message, estimate_roughly, estimate_tools
 from llmcore.errors import SecretUnavailable
 from llmcore.prompts.assembly import Dropped, DropReason, Source
+from llmcore.providers.registry import adapter_for
 from llmcore.tools.gate import LeftOutReason
 from llmcore.usage import Prices, Usage
 from playground.numbers import plural, tokens
@@ -46,6 +47,7 @@ def preview_run(*, request: RunRequest, user: User) -> Preview:
         notes=(
             *_key_notes(request),
             *_request_notes(request),
+            *_parameter_notes(prepared),
             *_window_notes(prepared, window),
             *_dropped_notes(prepared.assembly.dropped),
             *_tool_notes(prepared, request),
@@ -123,6 +125,15 @@ def _request_notes(request: RunRequest) -> list[Note]:
         effect = "replaces the system prompt with nothing" if request.override_mode == "replace" else "adds nothing"
         notes.append(Note(kind="info", title=f"The override is empty: it {effect}."))
     return notes
+
+
+def _parameter_notes(prepared: PreparedRun) -> list[Note]:
+    """What is set and does not go out; no server has to refuse it first."""
+    reasons = adapter_for(prepared.call.provider.adapter).left_out(prepared.call)
+    return [
+        Note(kind="warn", title=f"{name.replace('_', ' ').capitalize()} is left out of the request.", detail=reason)
+        for name, reason in sorted(reasons.items())
+    ]
 
 
 def _window_notes(prepared: PreparedRun, window: WindowUse) -> list[Note]:

@@ -7,7 +7,7 @@ from typing import Any
 from django import template
 from django.utils.safestring import SafeString
 
-from llmcore.errors import ADVICE
+from llmcore.errors import advice_of
 from playground import markdown
 from playground.reading.boxes import Box
 from playground.reading.detail import Detail
@@ -20,7 +20,7 @@ register.filter("figures", markdown.figures)
 register.filter("one_line", one_line)
 register.filter("marked", lambda text, search: search.marked(str(text)))
 register.filter("error_kind", lambda kind: str(kind).replace("_", " "))
-register.filter("advice", lambda kind: {known.value: text for known, text in ADVICE.items()}.get(kind, ""))
+register.filter("advice", advice_of)
 
 
 @register.inclusion_tag("playground/run/box.html", takes_context=True)

@@ -506,6 +506,15 @@ def test_a_refused_parameter_is_named() -> None:
     assert "`temperature`" in finding.title
 
 
+def test_a_required_call_that_was_not_made_is_found() -> None:
+    asked = {"tool_choice": "required", "tools": "digest"}
+    findings = story().call(asked=asked).call(asked={**asked, "tool_choice": "auto"}).find()
+    (finding,) = [found for found in findings if found.id == "tool_choice_ignored"]
+    assert "required in round 1" in finding.title and finding.tab == "request"
+    called = story().call(asked=asked, finish_reason="tool_calls", calls=[{"id": "1", "name": "look_up"}]).find()
+    assert "tool_choice_ignored" not in {found.id for found in called}
+
+
 def test_retries_are_told_with_what_they_cost() -> None:
     finding = story().call(retries=3).only()
     assert (finding.id, finding.title) == ("retries", "The model call of round 1 was retried 3 times")

@@ -163,6 +163,17 @@ def test_long_text_is_folded_and_bounded(client: Client) -> None:
     assert preview_of(client, data, view="plain").count("word ") >= 9_999
 
 
+def test_a_parameter_that_does_not_go_out_is_told_before_the_run() -> None:
+    provider = ProviderFactory(adapter="anthropic", base_url="https://api.anthropic.com/v1")
+    model = LanguageModelFactory(provider=provider, supports_thinking=True)
+    configuration = ConfigurationFactory(model=model, temperature=0.5, seed=7, thinking="high")
+
+    assert notes(RunRequest(configuration=configuration.slug, prompt="Go")) == [
+        "Seed is left out of the request.",
+        "Temperature is left out of the request.",
+    ]
+
+
 def test_what_is_left_out_is_listed_with_its_reason(client: Client) -> None:  # A4
     skills = [SkillFactory(name="Small"), SkillFactory(name="Huge", body="x" * 3_000), SkillFactory(name="Last")]
     changed = SkillFactory(name="Changed", sha256="0" * 64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmcore.errors import ADVICE
+from llmcore.errors import advice_of
 from playground.reading.boxes import json_box, text_box
 from playground.reading.panels.base import Panel, Query, Tab
 from playground.reading.step_record import StepRecord
@@ -24,7 +24,7 @@ def read(record: StepRecord, query: Query) -> Panel:
         "kind": kind.replace("_", " "),
         "status": error.get("status"),
         "said": error.get("message") or "",
-        "advice": error.get("advice") or {k.value: text for k, text in ADVICE.items()}.get(kind, ""),
+        "advice": advice_of(error),
         "wait_s": data.get("wait_s"),
         "boxes": boxes,
     }
