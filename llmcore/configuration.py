@@ -63,7 +63,8 @@ class LanguageModel:
 
     Token counts are `None` where unknown. `inline_think` says that the model writes its thinking into the answer
     ("tags": `<think>…</think>` at the start; "prefilled": the opening tag is missing). `thinking_control` says how the
-    model is told how much to think: by an effort in words, or by a budget of tokens.
+    model is told how much to think: by an effort in words, or by a budget of tokens. `tools_as_json`: the model has no
+    tool calls of its own, so what it wants to do is asked for as JSON.
     """
 
     name: str
@@ -72,6 +73,7 @@ class LanguageModel:
     max_output_tokens: int | None = None
     supports_tools: bool = True
     supports_tool_choice: bool = True
+    tools_as_json: bool = False
     supports_temperature: bool = True
     supports_thinking: bool = False
     supports_streaming: bool = True

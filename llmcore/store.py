@@ -196,6 +196,7 @@ def model_value(row: LanguageModel) -> values.LanguageModel:
         max_output_tokens=row.max_output_tokens,
         supports_tools=row.supports_tools,
         supports_tool_choice=row.supports_tool_choice,
+        tools_as_json=row.tools_as_json,
         supports_temperature=row.supports_temperature,
         supports_thinking=row.supports_thinking,
         supports_streaming=row.supports_streaming,

@@ -126,7 +126,7 @@ class LanguageModelAdmin(admin.ModelAdmin):
             gettext_lazy("What it can do"),
             {
                 "fields": [
-                    "supports_tools",
+                    ("supports_tools", "tools_as_json"),
                     "supports_tool_choice",
                     "supports_streaming",
                     "supports_temperature",

@@ -23,7 +23,7 @@ from llmcore.providers import transport
 from llmcore.providers.advice import hint_for
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, Transcript, WireReply, WireRequest
 from llmcore.providers.call_drafts import with_unique_ids
-from llmcore.providers.registry import adapter_for
+from llmcore.providers.registry import adapter_of
 from llmcore.providers.retry_after import retry_after_s, should_retry
 from llmcore.redaction import Redactor
 
@@ -122,11 +122,11 @@ class ModelClient:
         self._jitter = jitter
 
     def transcript(self, call: ModelCall, messages: Iterable[Message] = ()) -> Transcript:
-        return Transcript(adapter_for(call.provider.adapter), call, messages)
+        return Transcript(adapter_of(call.provider, call.model), call, messages)
 
     def prepare(self, call: ModelCall, transcript: Transcript) -> WireRequest:
         """The request exactly as `send` will send it."""
-        return adapter_for(call.provider.adapter).frame(call, transcript.encoded())
+        return adapter_of(call.provider, call.model).frame(call, transcript.encoded())
 
     async def send(
         self,
@@ -143,7 +143,7 @@ class ModelClient:
         Whatever the server does is in the response. When `cancel` is set the stream is closed at once and the
         response holds what had arrived. The ids of its calls differ from each other and from `taken_ids`.
         """
-        adapter = adapter_for(call.provider.adapter)
+        adapter = adapter_of(call.provider, call.model)
         if not request.url.startswith(adapter.base_url(call.provider) + "/"):
             raise ConfigurationError("A request goes to the address of its own provider only.")
         started = self._clock()

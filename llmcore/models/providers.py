@@ -124,6 +124,11 @@ class LanguageModel(models.Model):
     )
     supports_tools = models.BooleanField(_("tools"), default=True)
     supports_tool_choice = models.BooleanField(_("tool choice"), default=True)
+    tools_as_json = models.BooleanField(
+        _("tool calls as JSON"),
+        default=False,
+        help_text=_("For a model that can't call tools by itself: what it wants to do is asked for as JSON."),
+    )
     supports_temperature = models.BooleanField(
         _("temperature"), default=True, help_text=_("Many reasoning models refuse it.")
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from llmcore.configuration import LanguageModel, Provider
 from llmcore.errors import ConfigurationError
 from llmcore.providers.anthropic import Anthropic
 from llmcore.providers.azure_openai import AzureOpenAI
@@ -12,6 +13,7 @@ from llmcore.providers.base import Adapter
 from llmcore.providers.deepseek import DeepSeek
 from llmcore.providers.gemini import Gemini
 from llmcore.providers.groq import Groq
+from llmcore.providers.json_tools import JsonTools
 from llmcore.providers.mistral import Mistral
 from llmcore.providers.ollama import Ollama
 from llmcore.providers.openai_chat import OPENAI, OPENAI_COMPAT, OpenAIChat
@@ -39,6 +41,12 @@ _adapters: dict[str, Adapter] = {
 def adapters() -> Mapping[str, Adapter]:
     """All adapters by name."""
     return MappingProxyType(_adapters)
+
+
+def adapter_of(provider: Provider, model: LanguageModel) -> Adapter:
+    """How this model of this provider is spoken to; ConfigurationError for an unknown wire format."""
+    adapter = adapter_for(provider.adapter)
+    return JsonTools(adapter) if model.tools_as_json else adapter
 
 
 def adapter_for(name: str) -> Adapter:

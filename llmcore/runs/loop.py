@@ -15,7 +15,7 @@ from llmcore.errors import ConfigurationError
 from llmcore.messages import FinishReason, ModelResponse
 from llmcore.metering.client import ModelClient
 from llmcore.providers.base import ModelCall, Transcript
-from llmcore.providers.registry import adapter_for
+from llmcore.providers.registry import adapter_of
 from llmcore.runs import endings
 from llmcore.runs.calls import CallRunner
 from llmcore.runs.hooks import Hooks
@@ -229,7 +229,7 @@ class ToolLoop:
             return run.call
         # The last completion can call no tool. Where the wire can say so, the tools stay in the request: a history of
         # calls without tools is refused by some providers, and the cached prefix survives.
-        if adapter_for(self._provider.adapter).supports_tool_choice_none and self._model.supports_tool_choice:
+        if adapter_of(self._provider, self._model).supports_tool_choice_none and self._model.supports_tool_choice:
             return replace(run.call, tool_choice="none")
         return replace(run.call, tools=())
 

@@ -11,7 +11,7 @@ from llmcore.configuration import LanguageModel, Parameters, Provider
 from llmcore.errors import ConfigurationError
 from llmcore.messages import Message, ToolSpec
 from llmcore.providers.base import ModelCall, Transcript
-from llmcore.providers.registry import adapter_for
+from llmcore.providers.registry import adapter_of
 from llmcore.providers.request_code import RepeatableRequest, repeatable_request, variable_name
 from llmcore.tools.registry import all_tools
 from playground.reading.step_record import StepRecord, message_digests
@@ -38,7 +38,7 @@ def built_body(record: StepRecord) -> bytes | None:
         call, messages = _call(record), _messages(record)
         if messages is None:
             return None
-        adapter = adapter_for(call.provider.adapter)
+        adapter = adapter_of(call.provider, call.model)
         units = Transcript(adapter, call, messages).encoded()
         bodies = (adapter.frame(replace(call, tools=tools), units).body for tools in _spellings(call.tools))
         return next((body for body in bodies if is_exact(record, body)), None)

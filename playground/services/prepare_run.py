@@ -14,7 +14,7 @@ from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message
 from llmcore.prompts.assembly import Augmentation, PromptAssembly, assemble
 from llmcore.providers.base import ModelCall, Transcript, WireRequest
-from llmcore.providers.registry import adapter_for
+from llmcore.providers.registry import adapter_of
 from llmcore.runs.state import RunState
 from llmcore.tools.base import Tool, ToolContext
 from llmcore.tools.gate import Gate, decide_gate
@@ -84,7 +84,7 @@ def prepare_run(*, request: RunRequest, user: User | None) -> PreparedRun:
         parameters=state.parameters,
         tools=tuple(tool.spec for tool in gate.offered),
     )
-    adapter = adapter_for(call.provider.adapter)
+    adapter = adapter_of(call.provider, call.model)
     wire = adapter.frame(call, Transcript(adapter, call, state.messages).encoded())
     refuse_oversized(wire)
     return PreparedRun(configuration=configuration, assembly=assembly, gate=gate, state=state, call=call, wire=wire)

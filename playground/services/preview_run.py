@@ -12,7 +12,7 @@ from llmcore import store
 from llmcore.context.tokens import estimate_message, estimate_roughly, estimate_tools
 from llmcore.errors import SecretUnavailable
 from llmcore.prompts.assembly import Dropped, DropReason, Source
-from llmcore.providers.registry import adapter_for
+from llmcore.providers.registry import adapter_of
 from llmcore.tools.gate import LeftOutReason
 from llmcore.usage import Prices, Usage
 from playground.numbers import plural, tokens
@@ -129,7 +129,7 @@ def _request_notes(request: RunRequest) -> list[Note]:
 
 def _parameter_notes(prepared: PreparedRun) -> list[Note]:
     """What is set and does not go out; no server has to refuse it first."""
-    reasons = adapter_for(prepared.call.provider.adapter).left_out(prepared.call)
+    reasons = adapter_of(prepared.call.provider, prepared.call.model).left_out(prepared.call)
     return [
         Note(kind="warn", title=f"{name.replace('_', ' ').capitalize()} is left out of the request.", detail=reason)
         for name, reason in sorted(reasons.items())
