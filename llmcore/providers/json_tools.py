@@ -150,7 +150,7 @@ def instruction(tools: Sequence[ToolSpec]) -> str:
     return (
         f"{INSTRUCTION}{listed}\n\nExamples:\n"
         f"User asks for something that {tool.name} tells.\n{called}\n"
-        f'After the result says “42”.\n{{"answer":"It is 42."}}\n'
+        f'{tool.name} gave its result.\n{{"answer":"The result says that ..."}}\n'
         f'User says hello.\n{{"answer":"Hello! How can I help?"}}'
     )
 
