@@ -48,6 +48,7 @@ class DemoConfiguration:
 
 MODELS = (
     DemoModel(name="demo-support", label="Demo: support", window=16_384),
+    DemoModel(name="demo-refund", label="Demo: refunds"),
     DemoModel(name="demo-report", label="Demo: reports", prices=("1.25", "0.125", "10.00")),
     DemoModel(name="demo-long", label="Demo: 40 rounds", window=131_072),
     DemoModel(name="demo-stubborn", label="Demo: repeats itself"),
@@ -72,6 +73,15 @@ CONFIGURATIONS = (
         tool_groups=("orders", "customers", "policies"),
         # The window is small, so the skills may take less of it.
         more={"max_rounds": 8, "temperature": 0.2, "thinking": "medium", "skill_budget_bytes": 10_000},
+    ),
+    DemoConfiguration(
+        slug="refund-desk",
+        name="Refund desk",
+        description="Asks to refund a payment, and waits until somebody approves or denies it. Works on DJ-48213.",
+        model="demo-refund",
+        prompt="refund-desk",
+        tool_groups=("orders", "refunds"),
+        more={"tools": ["get_order", "list_payments", "list_refunds", "refund_payment"]},
     ),
     DemoConfiguration(
         slug="shop-reports",

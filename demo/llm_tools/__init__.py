@@ -1,5 +1,5 @@
-"""The shop's tools: what a model may ask about the shop, and the one thing it may write."""
+"""The shop's tools: what a model may ask about the shop, and the two things that it may write."""
 
-from demo.llm_tools import customers, orders, policies, reports
+from demo.llm_tools import customers, orders, policies, refunds, reports
 
-__all__ = ["customers", "orders", "policies", "reports"]
+__all__ = ["customers", "orders", "policies", "refunds", "reports"]
