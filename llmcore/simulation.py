@@ -10,8 +10,10 @@ from llmcore import store
 from llmcore.actions.policy import Judged
 from llmcore.errors import ToolError
 from llmcore.messages import JSON
+from llmcore.models import Configuration
 from llmcore.tools.arguments import objections, validator_for
 from llmcore.tools.base import Action, Tool, ToolContext
+from llmcore.workspaces import workspace_named
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,14 +30,20 @@ class Simulated:
         return [rule for rule in self.judged.matched if rule is not self.judged.rule] if self.judged else []
 
 
-def simulate(*, tool: Tool, arguments: Mapping[str, JSON], user: Any) -> Simulated:
-    """Judged by the same function as in a run. The tool is asked what the call would do, as it is there."""
+def simulate(
+    *, tool: Tool, arguments: Mapping[str, JSON], user: Any, configuration: Configuration | None = None
+) -> Simulated:
+    """Judged by the same function as in a run of `configuration`; the tool is asked what the call would do."""
     if user is not None and tool.permission and not user.has_perm(tool.permission):
         return Simulated(problem=f"The tool isn't offered: {user} lacks the permission {tool.permission!r}.")
     if found := objections(validator_for(tool.parameters), dict(arguments)):
         return Simulated(problem="The arguments don't fit the tool's schema: " + "; ".join(found))
-    context = ToolContext(user=user)
     try:
+        context = ToolContext(
+            user=user,
+            configuration=configuration.slug if configuration else "",
+            workspace=workspace_named(configuration.workspace) if configuration else None,
+        )
         asked, action = tool.needs_approval(arguments, context), tool.action(arguments, context)
     except ToolError as error:
         return Simulated(problem=f"The tool says that this can't be run: {error}")

@@ -50,6 +50,8 @@ class RunPrinter:
             self._line(printable(answer))
         self._line("")
         self._line(f"{style(status)}  {' · '.join(filter(None, figures))}")
+        if run.status == RunStatus.AWAITING_APPROVAL:
+            self._line("Decide on the run's page or under “Proposed actions”; a worker goes on with it then.")
         if run.detail:
             self._line(printable(run.detail))
         if run.error and run.error.get("advice"):
@@ -68,6 +70,8 @@ class RunPrinter:
                 self._line(printable(contents.get(data["body"], "")))
             case StepKind.RESPONSE:
                 self._response(step, contents.get(data["message"]))
+            case StepKind.ACTION if data["event"] == "proposed":
+                self._line(self._style.WARNING("  ? ") + f"{printable(data['name'])} needs approval")
             case StepKind.TOOL_CALL:
                 self._line(f"  → {printable(data['name'])} {printable(data['preview'])}")
             case StepKind.TOOL_RESULT:

@@ -59,7 +59,12 @@ class ActionRuleAdmin(admin.ModelAdmin):
         result = None
         if form.is_valid():
             data = form.cleaned_data
-            result = simulate(tool=known[data["tool"]], arguments=data["arguments"], user=data["user"])
+            result = simulate(
+                tool=known[data["tool"]],
+                arguments=data["arguments"],
+                user=data["user"],
+                configuration=data["configuration"],
+            )
         context = {
             **self.admin_site.each_context(request),
             "title": _("Try the rules"),

@@ -10,6 +10,7 @@ from django.contrib.auth import get_user_model
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from llmcore.models import Configuration
 from llmcore.tools.base import Tool
 
 
@@ -23,6 +24,13 @@ class SimulatedCallForm(forms.Form):
         max_length=20_000,
         initial="{}",
         widget=forms.Textarea(attrs={"rows": 6, "cols": 80, "spellcheck": "false"}),
+    )
+    configuration = forms.ModelChoiceField(
+        label=gettext_lazy("Configuration"),
+        queryset=Configuration.objects.select_related("model__provider"),
+        required=False,
+        empty_label=gettext_lazy("none"),
+        help_text=gettext_lazy("Its workspace is where file tools and commands would work."),
     )
     user = forms.ModelChoiceField(
         label=gettext_lazy("Run of"),

@@ -76,6 +76,9 @@ EXIT_CODE_OF: dict[EndReason, int] = {
     EndReason.INTERNAL_ERROR: 21,
 }
 
+# The run has no end yet: it waits for a decision about a proposed action.
+EXIT_CODE_WAITING = 22
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:

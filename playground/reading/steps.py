@@ -97,7 +97,13 @@ class Line:
 
     @property
     def label(self) -> str:
-        return f"Round {self.round} · {self.name}" if self.round and self.css != "start" else self.name
+        name = f"Approval of {self.name}" if self.css == "approval" else self.name
+        return f"Round {self.round} · {name}" if self.round and self.css != "start" else name
+
+    @property
+    def works(self) -> bool:
+        """Whether something is being done, not only waited for."""
+        return self.running and self.css != "approval"
 
     @property
     def icon_css(self) -> str:
@@ -407,7 +413,7 @@ class _Reader:
 
     def _action(self, step: StepRow) -> None:
         """A proposed action is one line, from its proposal to its decision."""
-        call_id, name = step.data.get("call_id", ""), f"Approval: {step.data.get('name') or '(no name)'}"
+        call_id, name = step.data.get("call_id", ""), step.data.get("name") or "(no name)"
         earlier = self._actions.pop(call_id, None)
         if step.data.get("event") == "decided":
             line = earlier or self._add(step, name=name, icon="lock", css="approval")

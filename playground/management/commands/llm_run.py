@@ -16,7 +16,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from llmcore.errors import ConfigurationError
 from llmcore.redaction import Redactor
-from llmcore.runs.outcome import EXIT_CODE_OF, EndReason
+from llmcore.runs.outcome import EXIT_CODE_OF, EXIT_CODE_WAITING, EndReason, RunStatus
 from llmcore.store import secret_values
 from playground.printing import RunPrinter
 from playground.services.drive_run import drive_run
@@ -75,6 +75,8 @@ class Command(BaseCommand):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         else:
             self.stdout.write(json.dumps(export_run(run=run, raw=True), ensure_ascii=False, indent=1))
+        if run.status == RunStatus.AWAITING_APPROVAL:
+            sys.exit(EXIT_CODE_WAITING)
         # A run that was taken over by others has no end yet, as far as this command can tell.
         sys.exit(EXIT_CODE_OF[EndReason(run.reason or EndReason.INTERRUPTED)])
 

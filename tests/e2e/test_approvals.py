@@ -1,0 +1,62 @@
+"""Deciding in a browser: by key, seen by whoever else looks at the run, and only once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+INBOX = "/admin/playground/actions/"
+
+
+def start_refund(page: Page) -> str:
+    """A run of the demo's refund desk, once it waits; its address."""
+    page.goto("/admin/playground/new/")
+    page.select_option("#id_configuration", "refund-desk")
+    expect(page.locator("[name=tools_of]")).to_have_value("refund-desk")
+    page.fill("#id_prompt", "DJ-48213 was charged twice. Refund the second charge.")
+    expect(page.locator("[data-preview]")).not_to_have_attribute("aria-busy", "true")
+    page.locator("[data-run]").click()
+    page.wait_for_url(re.compile(r"/runs/\d+/"))
+    expect(page.locator("[data-action]")).to_be_visible(timeout=60_000)
+    return page.url.split("#")[0]
+
+
+def test_a_decision_by_key_reaches_everybody_who_looks_at_the_run(open_page: Callable[..., Page]) -> None:  # P3
+    page, phone, inbox = open_page(), open_page(width=390), open_page()
+    address = start_refund(page)
+    phone.goto(address)
+    phone.fill("textarea[name=reason]", "Wait for the bank.")
+    inbox.goto(INBOX)
+    expect(inbox.locator("#actions-list")).to_contain_text("Refund 64.90 EUR")
+    expect(inbox.locator("#nav-sidebar")).to_contain_text(re.compile(r"Proposed actions \(\d+\)"))
+    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+    page.fill("textarea[name=reason]", "Not before the bank answers.")
+    page.keyboard.press("Alt+KeyR")
+
+    for reader in (page, phone):
+        expect(reader.locator("[data-action]")).to_have_count(0)
+        expect(reader.locator(".pg-pill--done")).to_be_visible(timeout=60_000)
+    line = page.locator(".pg-step", has=page.locator(".pg-step__i--appr"))
+    expect(line).to_contain_text("denied")
+    line.click()
+    expect(page.locator("#step-detail")).to_contain_text("Not before the bank answers.")
+
+
+def test_a_second_decision_is_refused_with_who_was_first(open_page: Callable[..., Page]) -> None:
+    first, second = open_page(), open_page(expect_errors=True)
+    address = start_refund(first)
+    # Without the stream this page doesn't learn that the other one decides.
+    second.route("**/events/**", lambda route: route.abort())
+    second.route("**/updates/**", lambda route: route.abort())
+    second.goto(address)
+    expect(second.locator("[data-action]")).to_be_visible()
+
+    first.get_by_role("button", name="Deny").click()
+    expect(first.locator("[data-action]")).to_have_count(0)
+    second.get_by_role("button", name="Approve").click()
+
+    expect(second.locator("#run-approvals [role=alert]")).to_contain_text("Nothing was changed")
+    expect(first.locator(".pg-pill--done")).to_be_visible(timeout=60_000)
