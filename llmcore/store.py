@@ -50,6 +50,14 @@ def load_configuration(slug_or_row: str | Configuration, *, read_keys: bool = Tr
     _refuse_disabled(row)
     skills = ConfigurationSkill.objects.filter(configuration=row).select_related("skill")
     snippets = ConfigurationSnippet.objects.filter(configuration=row).select_related("snippet")
+    return configuration_value(
+        row, [entry.skill for entry in skills], [entry.snippet for entry in snippets], read_keys=read_keys
+    )
+
+
+def configuration_value(
+    row: Configuration, skills: Iterable[Skill], snippets: Iterable[Snippet], *, read_keys: bool
+) -> values.Configuration:
     return values.Configuration(
         slug=row.slug,
         name=row.name,
@@ -58,8 +66,8 @@ def load_configuration(slug_or_row: str | Configuration, *, read_keys: bool = Tr
         system_prompt=row.system_prompt,
         parameters=_parameters(row),
         limits=_limits(row),
-        skills=tuple(skill_value(entry.skill) for entry in skills),
-        snippets=tuple(snippet_value(entry.snippet) for entry in snippets),
+        skills=tuple(map(skill_value, skills)),
+        snippets=tuple(map(snippet_value, snippets)),
         tool_groups=tuple(row.tool_groups),
         tools=_tools(row),
         tool_preset=row.tool_preset.slug if row.tool_preset else "",

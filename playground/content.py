@@ -51,7 +51,7 @@ OWN_DETAILS = frozenset(
 )
 # The fields of a `RunRequest` that are choices, not content. A title is there only where a person gave one.
 REQUEST_METADATA = frozenset(
-    {"configuration", "skills", "snippets", "override_mode", "tools", "dry_run", "capture_raw"}
+    {"configuration", "skills", "snippets", "override_mode", "tools", "dry_run", "capture_raw", "versions"}
     | {"max_rounds", "max_tokens", "temperature", "thinking", "title"}
 )
 # A model may call a tool that doesn't exist, and then its name is the model's text.

@@ -2,7 +2,19 @@
 
 from django.urls import path
 
-from playground.views import annotate, approvals, live, new_run, run, run_search, run_step, run_steps, runs, runs_export
+from playground.views import (
+    annotate,
+    approvals,
+    live,
+    new_run,
+    run,
+    run_search,
+    run_since,
+    run_step,
+    run_steps,
+    runs,
+    runs_export,
+)
 
 app_name = "playground"
 urlpatterns = [
@@ -17,6 +29,7 @@ urlpatterns = [
     path("runs/<int:pk>/", run.run, name="run"),
     path("runs/<int:pk>/steps/", run_steps.run_steps, name="run_steps"),
     path("runs/<int:pk>/steps/<int:sequence>/", run_step.run_step, name="run_step"),
+    path("runs/<int:pk>/since/", run_since.run_since, name="run_since"),
     path("runs/<int:pk>/search/", run_search.run_search, name="run_search"),
     path("runs/<int:pk>/events/", live.run_events, name="run_events"),
     path("runs/<int:pk>/updates/", live.run_updates, name="run_updates"),

@@ -31,6 +31,7 @@ DJANGO_PARTS = (
     "llmcore.simulation",
     "llmcore.store",
     "llmcore.templatetags",
+    "llmcore.versions",
 )
 PLAIN_LIBRARIES = {"httpx", "httpcore", "anyio", "jsonschema", "llmcore"}
 

@@ -11,6 +11,7 @@ from django.db.models import Count, ForeignKey, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy, ngettext
 
+from llmcore.admin.versions import VersionedAdmin
 from llmcore.forms.configurations import ConfigurationForm, ModelChoiceField, PlaceForm
 from llmcore.models import Configuration, ConfigurationSkill, ConfigurationSnippet, LanguageModel
 
@@ -48,7 +49,7 @@ class SnippetInline(PlaceInline):
 
 
 @admin.register(Configuration)
-class ConfigurationAdmin(admin.ModelAdmin):
+class ConfigurationAdmin(VersionedAdmin):
     """What runs are started from."""
 
     class Media:
@@ -62,7 +63,7 @@ class ConfigurationAdmin(admin.ModelAdmin):
     list_select_related = ["model__provider"]
     search_fields = ["name", "slug", "description", "system_prompt", "model__name", "model__label"]
     prepopulated_fields = {"slug": ["name"]}
-    readonly_fields = ["version", "updated_at"]
+    readonly_fields = ["version", "updated_at", "versions"]
     fieldsets = [
         (None, {"fields": ["name", "slug", "description", "model", "enabled", ("version", "updated_at")]}),
         (
@@ -93,6 +94,7 @@ class ConfigurationAdmin(admin.ModelAdmin):
             gettext_lazy("Limits"),
             {"fields": ["max_rounds", "max_tool_result_bytes", "skill_budget_bytes", "min_skill_trust"]},
         ),
+        (gettext_lazy("Versions"), {"fields": ["versions"], "classes": ["collapse"]}),
     ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Configuration]:
@@ -110,14 +112,17 @@ class ConfigurationAdmin(admin.ModelAdmin):
             }
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
+    def save_model(self, request: HttpRequest, obj: Configuration, form: Any, change: bool) -> None:
+        # In the list no skills and snippets follow; in the form they do, and belong to the same version.
+        obj.saved_by = request.user.get_username()
+        obj.save(keep_version=not isinstance(form, ConfigurationForm))
+
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
         row = form.instance
         number_places(row.configurationskill_set.all())
         number_places(row.configurationsnippet_set.all())
-        if change and (form.has_changed() or any(formset.has_changed() for formset in formsets)):
-            row.version += 1
-            row.save(update_fields=["version", "updated_at"])
+        row.keep_version(by=row.saved_by)
 
     @admin.action(description=gettext_lazy("Duplicate selected configurations"), permissions=["add"])
     def duplicate(self, request: HttpRequest, queryset: QuerySet[Configuration]) -> None:

@@ -10,13 +10,16 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from llmcore.admin.versions import VersionedAdmin
 from llmcore.configuration import sha256_of_text
 from llmcore.forms.prompts import SkillForm, SnippetForm
 from llmcore.models import Skill, Snippet
 
+VERSIONS: Any = (gettext_lazy("Versions"), {"fields": ["versions"], "classes": ["collapse"]})
 
-class PromptPieceAdmin(admin.ModelAdmin):
-    """What the pages of skills and snippets share: how often a piece is used, and its version."""
+
+class PromptPieceAdmin(VersionedAdmin):
+    """What the pages of skills and snippets share: how often a piece is used, and its versions."""
 
     list_filter = ["enabled"]
     search_fields = ["name", "slug", "body"]
@@ -29,11 +32,6 @@ class PromptPieceAdmin(admin.ModelAdmin):
         rows: QuerySet[Any] = super().get_queryset(request)
         counted: QuerySet[Any] = rows.annotate(used_by_count=Count("configuration"))
         return counted
-
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        if change and "body" in form.changed_data:
-            obj.version += 1
-        super().save_model(request, obj, form, change)
 
     @admin.display(description=gettext_lazy("used by"), ordering="used_by_count")
     def used_by(self, obj: Any) -> int:
@@ -49,7 +47,7 @@ class SkillAdmin(PromptPieceAdmin):
     list_display = ["name", "slug", "trust", "sealed", "used_by", "version", "enabled", "updated_at"]
     list_filter = ["enabled", "trust"]
     search_fields = ["name", "slug", "description", "body"]
-    readonly_fields = ["seal", "version", "updated_at"]
+    readonly_fields = ["seal", "version", "updated_at", "versions"]
 
     def get_fieldsets(self, request: HttpRequest, obj: Skill | None = None) -> Any:
         body = ["body"]
@@ -61,6 +59,7 @@ class SkillAdmin(PromptPieceAdmin):
             (None, {"fields": ["name", "slug", "description", "trust", "enabled", ("version", "updated_at")]}),
             (gettext_lazy("Body"), {"fields": body}),
             (gettext_lazy("Tools"), {"fields": ["allowed_tools"]}),
+            *([VERSIONS] if obj else []),
         ]
 
     def save_model(self, request: HttpRequest, obj: Skill, form: Any, change: bool) -> None:
@@ -89,10 +88,11 @@ class SnippetAdmin(PromptPieceAdmin):
     form = SnippetForm
     list_display = ["name", "slug", "tag_list", "used_by", "version", "enabled", "updated_at"]
     search_fields = ["name", "slug", "body", "tags"]
-    readonly_fields = ["version", "updated_at"]
+    readonly_fields = ["version", "updated_at", "versions"]
     fieldsets = [
         (None, {"fields": ["name", "slug", "tags", "enabled", ("version", "updated_at")]}),
         (gettext_lazy("Body"), {"fields": ["body"]}),
+        VERSIONS,
     ]
 
     @admin.display(description=gettext_lazy("tags"), empty_value="–")

@@ -7,6 +7,7 @@ from llmcore.models.prompts import Skill, Snippet
 from llmcore.models.providers import LanguageModel, Provider
 from llmcore.models.rules import ActionRule
 from llmcore.models.tools import ToolGroupSwitch, ToolPreset, ToolSwitch
+from llmcore.models.versions import PromptVersion, Versioned
 
 __all__ = [
     "ActionRule",
@@ -15,6 +16,7 @@ __all__ = [
     "ConfigurationSnippet",
     "DetectedItem",
     "LanguageModel",
+    "PromptVersion",
     "Provider",
     "Skill",
     "Snippet",
@@ -22,4 +24,5 @@ __all__ = [
     "ToolPreset",
     "ToolSwitch",
     "UsageRecord",
+    "Versioned",
 ]

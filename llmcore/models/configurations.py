@@ -15,10 +15,14 @@ from llmcore.models.names import check_names
 from llmcore.models.prompts import Skill, Snippet
 from llmcore.models.providers import LanguageModel
 from llmcore.models.tools import ToolPreset
+from llmcore.models.versions import Versioned
 
 
-class Configuration(models.Model):
+class Configuration(Versioned):
     """Named: model + parameters + system prompt + skills + snippets + tool groups + limits."""
+
+    version_kind = "configuration"
+    version_relations = ("model__provider", "tool_preset")
 
     class Thinking(models.TextChoices):
         DEFAULT = "", _("the model's default")
@@ -133,14 +137,29 @@ class Configuration(models.Model):
         copy.slug = free_slug_like(self.slug)
         copy.name = with_suffix(self.name, " (copy)", 100)
         copy.version = 1
-        copy.save(force_insert=True)
+        copy.save(force_insert=True, keep_version=False)
         for entry in self.configurationskill_set.all():
             ConfigurationSkill.objects.create(configuration=copy, skill_id=entry.skill_id, position=entry.position)
         for place in self.configurationsnippet_set.all():
             ConfigurationSnippet.objects.create(
                 configuration=copy, snippet_id=place.snippet_id, position=place.position
             )
+        copy.keep_version()
         return copy
+
+    def version_fields(self) -> dict[str, Any]:
+        """Other rows by the names that people know, skills and snippets in their order."""
+        places = (
+            self.configurationskill_set.select_related("skill"),
+            self.configurationsnippet_set.select_related("snippet"),
+        )
+        return {
+            **super().version_fields(),
+            "model": f"{self.model.provider.slug}/{self.model.name}",
+            "tool_preset": self.tool_preset.slug if self.tool_preset else "",
+            "skills": [place.skill.slug for place in places[0]],
+            "snippets": [place.snippet.slug for place in places[1]],
+        }
 
     def asked_too_much_of(self, model: LanguageModel) -> dict[str, str]:
         """What this configuration wants that `model` can't do, by field, each with what to change."""

@@ -8,12 +8,15 @@ from django.utils.translation import gettext_lazy as _
 
 from llmcore.configuration import sha256_of_text
 from llmcore.models.names import check_names
+from llmcore.models.versions import Versioned
 
 slug_validator = RegexValidator(r"^[a-z0-9][a-z0-9-]*$", _("Lower-case letters, digits and hyphens."))
 
 
-class Skill(models.Model):
+class Skill(Versioned):
     """An instruction package, injected into the first user message."""
+
+    version_kind = "skill"
 
     class Trust(models.IntegerChoices):
         UNTRUSTED = 0, _("untrusted")
@@ -65,8 +68,10 @@ class Skill(models.Model):
         self.sha256 = sha256_of_text(self.body)
 
 
-class Snippet(models.Model):
+class Snippet(Versioned):
     """Reusable text, added as a system message of its own."""
+
+    version_kind = "snippet"
 
     slug = models.SlugField(_("slug"), unique=True, validators=[slug_validator])
     name = models.CharField(_("name"), max_length=100)

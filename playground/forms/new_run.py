@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from llmcore.conf import settings
 from llmcore.configuration import ThinkingEffort
+from llmcore.versions import KINDS
 from playground.forms.new_run_options import Option, ParameterInput, ToolOption, ToolOptionGroup
 from playground.numbers import plural
 from playground.privacy import raw_capture_refused
@@ -49,6 +50,17 @@ class OrderedChoiceField(forms.MultipleChoiceField):
         return list(dict.fromkeys(super().clean(value)))
 
 
+class VersionsField(forms.CharField):
+    """The versions that the run is to be made of, as `configuration:5:3 skill:2:1`; empty for what is stored now."""
+
+    def to_python(self, value: Any) -> Any:
+        refs = (ref.split(":") for ref in str(super().to_python(value) or "").split())
+        try:
+            return tuple((kind, int(pk), int(number)) for kind, pk, number in refs if kind in KINDS)
+        except ValueError:
+            raise forms.ValidationError(_("Start again from the run."), code="invalid") from None
+
+
 class NewRunForm(forms.Form):
     """What a person asks for when starting a run. Blank means "as configured".
 
@@ -73,6 +85,7 @@ class NewRunForm(forms.Form):
     temperature = forms.FloatField(label=_("Temperature"), required=False, min_value=0, max_value=2)
     thinking = forms.ChoiceField(label=_("Thinking"), required=False)
     capture_raw = forms.BooleanField(label=_("Capture raw requests and responses"), required=False)
+    versions = VersionsField(label=_("Versions"), required=False)
 
     def __init__(self, *args: Any, choices: RunChoices, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -138,6 +151,7 @@ class NewRunForm(forms.Form):
             max_tokens=data["max_tokens"],
             temperature=data["temperature"],
             thinking=data["thinking"],
+            versions=data["versions"],
         )
 
     @property

@@ -40,6 +40,7 @@ def values_of(request: RunRequest | None, choices: RunChoices) -> dict[str, Any]
         "temperature": request.temperature,
         "thinking": request.thinking or "",
         "capture_raw": request.capture_raw,
+        "versions": " ".join(f"{kind}:{pk}:{number}" for kind, pk, number in request.versions),
     }
 
 

@@ -18,6 +18,7 @@ from playground.reading.boxes import byte_size
 from playground.reading.notes import end_note
 from playground.reading.overview import read_overview
 from playground.reading.plan import read_plan
+from playground.reading.since import read_since
 from playground.reading.steps import START, Line, StepList, is_live, load_rows, read_rounds
 from playground.reading.summary import read_summary
 from playground.reading.window import ALL_STEPS, Find, StepFilter, line_of_round, read_window
@@ -67,6 +68,7 @@ def read_page(
         "note_digest": digest_of_note(run.note),
         "open_step": open_step,
         "cards": read_cards(run, user=user, now=now),
+        "since": read_since(run, user=user),
         **read_head(run, user=user),
     }
 

@@ -21,6 +21,7 @@ from llmcore.runs.loop import LoopEnd, ToolLoop
 from llmcore.runs.outcome import EndReason, Outcome
 from llmcore.tools.execute import is_async
 from llmcore.trace import ErrorData, RunTrace, StepKind
+from llmcore.versions import keep_versions
 from playground.claims import Claim, ClaimLost, claim_run
 from playground.interruption import interruption_detail, running_calls, unsafe_calls
 from playground.loop_thread import Ended, Item, LoopThread
@@ -122,7 +123,9 @@ class Drive:
         if self._goes_on:
             segment = next_segment(self._run)
         else:
-            prepared = prepare_run(request=RunRequest.from_json(self._run.request), user=self._run.user)
+            request = RunRequest.from_json(self._run.request)
+            keep_versions(configuration=request.configuration, skills=request.skills, snippets=request.snippets)
+            prepared = prepare_run(request=request, user=self._run.user)
             self._run.plan = prepared.plan()
             self._recording.plan(self._run.plan, prepared.contents(), max_rounds=prepared.state.limits.max_rounds)
             segment = first_segment(prepared)

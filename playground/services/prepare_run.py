@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 
 from llmcore import store
 from llmcore.conf import settings
-from llmcore.configuration import Configuration, Limits, Parameters
+from llmcore.configuration import Configuration, Limits, Parameters, Skill, Snippet
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message
 from llmcore.prompts.assembly import Augmentation, PromptAssembly, assemble
@@ -19,6 +19,7 @@ from llmcore.runs.state import RunState
 from llmcore.tools.base import Tool, ToolContext
 from llmcore.tools.gate import Gate, decide_gate
 from llmcore.tools.registry import all_tools
+from llmcore.versions import Then, VersionRef, versions_of
 from llmcore.workspaces import workspace_named
 from playground.services.start_run import RunRequest, cleaned, rounds_allowed
 
@@ -33,6 +34,7 @@ class PreparedRun:
     state: RunState
     call: ModelCall
     wire: WireRequest
+    versions: tuple[VersionRef, ...]
 
     def plan(self) -> dict[str, JSON]:
         """What `Run.plan` keeps; it names messages by digest, `contents()` has them."""
@@ -45,6 +47,7 @@ class PreparedRun:
             "fingerprint": self.assembly.fingerprint,
             "body_sha256": self.wire.sha256,
             "body_bytes": len(self.wire.body),
+            "versions": [[ref.kind, ref.object_id, ref.number] for ref in self.versions],
         }
 
     def contents(self) -> dict[str, JSON]:
@@ -57,15 +60,14 @@ def prepare_run(*, request: RunRequest, user: User | None) -> PreparedRun:
     A dry run needs no key: where it can't be read, a placeholder stands for it (masked like the key itself).
     """
     request = cleaned(request)
-    configuration = as_requested(
-        store.load_configuration(request.configuration, read_keys=not request.dry_run), request
-    )
+    stored, skills, snippets = load_pieces(request)
+    configuration = as_requested(stored, request)
     assembly = assemble(
         configuration=configuration,
         conversation=(Message.of("user", request.prompt),),
         augmentation=Augmentation(
-            skills=store.load_skills(request.skills),
-            snippets=store.load_snippets(request.snippets),
+            skills=skills,
+            snippets=snippets,
             system_override=request.system_override,
             override_mode=request.override_mode,
             dry_run=request.dry_run,
@@ -87,7 +89,26 @@ def prepare_run(*, request: RunRequest, user: User | None) -> PreparedRun:
     adapter = adapter_of(call.provider, call.model)
     wire = adapter.frame(call, Transcript(adapter, call, state.messages).encoded())
     refuse_oversized(wire)
-    return PreparedRun(configuration=configuration, assembly=assembly, gate=gate, state=state, call=call, wire=wire)
+    return PreparedRun(
+        configuration=configuration,
+        assembly=assembly,
+        gate=gate,
+        state=state,
+        call=call,
+        wire=wire,
+        versions=versions_of(configuration, skills, snippets),
+    )
+
+
+def load_pieces(request: RunRequest) -> tuple[Configuration, tuple[Skill, ...], tuple[Snippet, ...]]:
+    """The configuration, and what the request forces: as stored, or in the versions that it names."""
+    read_keys = not request.dry_run
+    if not request.versions:
+        stored = store.load_configuration(request.configuration, read_keys=read_keys)
+        return stored, store.load_skills(request.skills), store.load_snippets(request.snippets)
+    then = Then(VersionRef(*ref) for ref in request.versions)
+    stored = then.configuration(request.configuration, read_keys=read_keys)
+    return stored, then.skills(request.skills), then.snippets(request.snippets)
 
 
 def as_requested(configuration: Configuration, request: RunRequest) -> Configuration:

@@ -32,7 +32,8 @@ class RunRequest:
     """What a person asks for when starting a run; `None` means "as configured".
 
     `configuration`, `skills` and `snippets` are slugs; `tools` are names, an empty tuple offers none.
-    `system_override` given but empty replaces the system prompt with nothing.
+    `system_override` given but empty replaces the system prompt with nothing. `versions` are those of configuration,
+    skills and snippets that it is to be made of (kind, row, number); empty for what is stored when it starts.
     """
 
     configuration: str
@@ -49,6 +50,7 @@ class RunRequest:
     temperature: float | None = None
     thinking: ThinkingEffort | None = None
     title: str = ""
+    versions: tuple[tuple[str, int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if self.override_mode not in get_args(OverrideMode):
@@ -61,11 +63,13 @@ class RunRequest:
         for name in ("skills", "snippets", "tools"):
             if data[name] is not None:
                 data[name] = list(data[name])
+        data["versions"] = [list(ref) for ref in self.versions]
         return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         tuples = {name: tuple(data[name]) for name in ("skills", "snippets", "tools") if data.get(name) is not None}
+        tuples["versions"] = tuple(tuple(ref) for ref in data.get("versions") or ())
         return cls(**{**data, **tuples})
 
 

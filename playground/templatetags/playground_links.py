@@ -28,3 +28,20 @@ def edit_link(context: Context, source: str, object_id: int | None, words: str =
         reverse(f"admin:llmcore_{name}_change", args=[object_id]),
         words or f"Edit {name}",
     )
+
+
+@register.simple_tag(takes_context=True)
+def version_link(context: Context, source: str, object_id: int | None, version: int | None) -> SafeString | str:
+    """ "version 3", linked to what that version says for those who may see it."""
+    if not version:
+        return ""
+    name: Any = EDITABLE.get(source)
+    user = context["request"].user
+    if name is None or object_id is None or not may_see(user, name):
+        return format_html("<span>version {}</span>", version)
+    url = reverse(f"admin:llmcore_{name}_version", args=[object_id, version])
+    return format_html('<a href="{}" target="_blank" class="nowrap">version {}</a>', url, version)
+
+
+def may_see(user: Any, model: str) -> bool:
+    return bool(user.has_perm(f"llmcore.view_{model}") or user.has_perm(f"llmcore.change_{model}"))

@@ -15,6 +15,7 @@ from playground.access import visible_runs
 from playground.forms.new_run import NewRunForm, PreviewForm
 from playground.forms.new_run_refill import refill, values_of
 from playground.models import Run
+from playground.reading.since import recorded_versions
 from playground.services.list_runs import list_runs
 from playground.services.preview_run import preview_run
 from playground.services.run_choices import RunChoices, load_run_choices
@@ -41,7 +42,7 @@ def new_run(request: StaffRequest) -> HttpResponse:
     else:
         configuration = repeated.request["configuration"] if repeated else ""
         choices = load_run_choices(user=request.user, configuration=configuration)
-        values, missing = filled_form(repeated, choices)
+        values, missing = filled_form(repeated, choices, as_then=request.GET.get("as") == "then")
         form = NewRunForm(initial=values, choices=choices)
     context = {
         "title": "New run",
@@ -82,12 +83,16 @@ def run_to_repeat(request: StaffRequest) -> Run | None:
     return run
 
 
-def filled_form(repeated: Run | None, choices: RunChoices) -> tuple[dict[str, Any], tuple[str, ...]]:
+def filled_form(
+    repeated: Run | None, choices: RunChoices, *, as_then: bool = False
+) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The first values of the form, and what of the earlier request can't be among them."""
     if repeated is None:
         return values_of(None, choices), ()
     earlier = RunRequest.from_json(repeated.request)
-    earlier = replace(earlier, title=given_title(run=repeated, request=earlier))
+    # What it was made of matters only to who asks for it: else it is what is stored now.
+    versions = tuple((ref.kind, ref.object_id, ref.number) for ref in recorded_versions(repeated)) if as_then else ()
+    earlier = replace(earlier, title=given_title(run=repeated, request=earlier), versions=versions)
     filled = refill(earlier, choices, contents_deleted=repeated.contents_deleted_at is not None)
     return filled.values, filled.missing
 

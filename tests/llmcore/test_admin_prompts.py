@@ -53,15 +53,15 @@ def test_a_new_skill_is_sealed_with_one_kind_of_line_end(admin: Client) -> None:
     assert skill.version == 1 and skill.allowed_tools is None
 
 
-def test_the_version_grows_with_the_body_only(admin: Client) -> None:
+def test_the_version_grows_with_what_is_edited(admin: Client) -> None:
     skill = SkillFactory(body="one\ntwo")
     admin.post(url(skill), form_of(skill, name="Renamed", body="one\r\ntwo"))
     skill.refresh_from_db()
-    assert (skill.name, skill.version) == ("Renamed", 1)
+    assert (skill.name, skill.version) == ("Renamed", 2)
 
     admin.post(url(skill), form_of(skill, body="one\r\nthree"))
     skill.refresh_from_db()
-    assert skill.version == 2 and skill.is_sealed and skill.body == "one\nthree"
+    assert skill.version == 3 and skill.is_sealed and skill.body == "one\nthree"
 
 
 def test_the_digest_is_shown(admin: Client) -> None:
@@ -86,7 +86,7 @@ def test_saving_something_else_does_not_seal_a_changed_body(admin: Client) -> No
     skill.refresh_from_db()
     assert admin.post(url(skill), form_of(skill, name="Renamed")).status_code == 302
     skill.refresh_from_db()
-    assert skill.name == "Renamed" and not skill.is_sealed and skill.version == 1
+    assert skill.name == "Renamed" and not skill.is_sealed and skill.version == 3
 
 
 def test_editing_a_changed_body_needs_the_tick(admin: Client) -> None:  # A4

@@ -139,7 +139,9 @@ def test_the_first_round_shows_its_messages_by_their_sources(client: Client, use
 
     assert "2 messages" in text_of(html) and "all new" in html
     assert re.search(
-        r'p-config"><span class="pg-src__k" aria-hidden="true">C</span>.*Configuration prompt, version 3', html
+        r'p-config"><span class="pg-src__k" aria-hidden="true">C</span>.*Configuration prompt</span></span>'
+        r"<a [^>]*>version 3",
+        html,
     )
     assert "forced although disabled" in html
     assert f"/admin/llmcore/configuration/{configuration.pk}/change/" in html

@@ -41,6 +41,8 @@ class Block:
     tokens: int | None = None
     edit_url: str = ""
     kind: str = "text"
+    version: int | None = None
+    object_id: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,7 +169,9 @@ class MessageReader:
         return Block(
             box=text_box(name, segment.label, text.strip("\n")),
             source=segment.source,
-            label=segment.label + (f", version {segment.version}" if segment.version else ""),
+            label=segment.label,
+            version=segment.version,
+            object_id=segment.object_id,
             note=segment.note or ("forced" if segment.forced else ""),
             tokens=segment.tokens,
             edit_url=edit_url(self._record.user, segment.source, segment.object_id),

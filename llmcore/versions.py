@@ -1,0 +1,123 @@
+"""Versions at use: what a run uses is kept before it runs, and a later run can be made of the same versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from llmcore import configuration as values
+from llmcore import store
+from llmcore.errors import ConfigurationError
+from llmcore.models import Configuration, LanguageModel, PromptVersion, Skill, Snippet, ToolPreset, Versioned
+
+KINDS: dict[str, type[Versioned]] = {model.version_kind: model for model in (Configuration, Skill, Snippet)}
+# They stand for other rows by name, and are not columns of their own.
+_NAMED = {"model", "tool_preset", "skills", "snippets"}
+
+Piece = TypeVar("Piece", bound=Versioned)
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class VersionRef:
+    """Names one version: of what kind and row, and which."""
+
+    kind: str
+    object_id: int
+    number: int
+
+
+def keep_versions(*, configuration: str, skills: Iterable[str] = (), snippets: Iterable[str] = ()) -> None:
+    """Keep what these (slugs) say now, as far as no save did: queries, fixtures and scripts change rows without one.
+
+    To be called before a run reads them. Unknown names are left to whoever reads them.
+    """
+    row = Configuration.objects.select_related("model__provider", "tool_preset").filter(slug=configuration).first()
+    if row is None:
+        return
+    row.keep_version()
+    for model, own, forced in ((Skill, row.skills, skills), (Snippet, row.snippets, snippets)):
+        for piece in model._default_manager.filter(slug__in=[*own.values_list("slug", flat=True), *forced]):
+            piece.keep_version()
+
+
+def versions_of(
+    configuration: values.Configuration, skills: Iterable[values.Skill], snippets: Iterable[values.Snippet]
+) -> tuple[VersionRef, ...]:
+    """The versions that a run of `configuration` with these forced `skills` and `snippets` is made of."""
+    refs = {VersionRef("configuration", configuration.id or 0, configuration.version)}
+    refs |= {VersionRef("skill", item.id or 0, item.version) for item in (*configuration.skills, *skills)}
+    refs |= {VersionRef("snippet", item.id or 0, item.version) for item in (*configuration.snippets, *snippets)}
+    return tuple(sorted(ref for ref in refs if ref.object_id))
+
+
+class Then:
+    """The rows as they were in some versions, to make a run of. Nothing of it is stored again.
+
+    Provider, model and tool preset are named by a version and used as they are now. ConfigurationError says what can
+    no longer be had.
+    """
+
+    def __init__(self, refs: Iterable[VersionRef]) -> None:
+        self._by_slug: dict[tuple[str, str], PromptVersion] = {}
+        for ref in refs:
+            version = PromptVersion.objects.filter(**_fields_of(ref)).first()
+            if version is None:
+                raise ConfigurationError(
+                    f"Version {ref.number} of {ref.kind} {ref.object_id} was not kept: run with today's versions."
+                )
+            self._by_slug[ref.kind, version.fields["slug"]] = version
+
+    def configuration(self, slug: str, *, read_keys: bool) -> values.Configuration:
+        version = self._version("configuration", slug)
+        row = _row(Configuration, version)
+        row.enabled = True
+        row.model = _model(version.fields["model"])
+        row.tool_preset = ToolPreset.objects.filter(slug=version.fields["tool_preset"]).first()
+        return store.configuration_value(
+            row,
+            [_row(Skill, self._version("skill", slug)) for slug in version.fields["skills"]],
+            [_row(Snippet, self._version("snippet", slug)) for slug in version.fields["snippets"]],
+            read_keys=read_keys,
+        )
+
+    def skills(self, slugs: Sequence[str]) -> tuple[values.Skill, ...]:
+        """As then where it is one of the versions, else as now."""
+        return tuple(
+            store.skill_value(_row(Skill, self._by_slug["skill", slug]))
+            if ("skill", slug) in self._by_slug
+            else store.load_skills([slug])[0]
+            for slug in slugs
+        )
+
+    def snippets(self, slugs: Sequence[str]) -> tuple[values.Snippet, ...]:
+        return tuple(
+            store.snippet_value(_row(Snippet, self._by_slug["snippet", slug]))
+            if ("snippet", slug) in self._by_slug
+            else store.load_snippets([slug])[0]
+            for slug in slugs
+        )
+
+    def _version(self, kind: str, slug: str) -> PromptVersion:
+        try:
+            return self._by_slug[kind, slug]
+        except KeyError:
+            raise ConfigurationError(f"The run doesn't say which version of {kind} “{slug}” it used.") from None
+
+
+def _fields_of(ref: VersionRef) -> dict[str, Any]:
+    return {"kind": ref.kind, "object_id": ref.object_id, "number": ref.number}
+
+
+def _row(model: type[Piece], version: PromptVersion) -> Piece:
+    columns = {field.name for field in model._meta.concrete_fields} - _NAMED
+    fields = {name: value for name, value in version.fields.items() if name in columns}
+    return model(pk=version.object_id, version=version.number, **fields)
+
+
+def _model(path: str) -> LanguageModel:
+    provider, _slash, name = path.partition("/")
+    row = LanguageModel.objects.select_related("provider").filter(provider__slug=provider, name=name).first()
+    if row is None or not (row.enabled and row.provider.enabled):
+        raise ConfigurationError(f"The model “{path}” of that version is gone or switched off: run with today's.")
+    return row

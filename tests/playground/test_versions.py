@@ -1,0 +1,169 @@
+"""Earlier versions of what prompts are made of: kept at each save and use, shown, and run again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from llmcore.errors import ConfigurationError
+from llmcore.models import Configuration, PromptVersion, Skill, Snippet
+from llmcore.providers.scripted.scenario import Turn
+from llmcore.versions import Then, VersionRef, keep_versions
+from playground.models import Run
+from playground.reading.since import read_since
+from playground.services.prepare_run import prepare_run
+from playground.services.start_run import RunRequest
+from tests.factories import ConfigurationFactory, SkillFactory, SnippetFactory, UserFactory
+from tests.playground.driven import script
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def admin(client: Client) -> Client:
+    client.force_login(UserFactory(username="maren", is_superuser=True))
+    return client
+
+
+def numbers_of(row: Any) -> list[int]:
+    return list(
+        PromptVersion.objects.filter(kind=row.version_kind, object_id=row.pk)
+        .order_by("number")
+        .values_list("number", flat=True)
+    )
+
+
+def texts_of(prepared: Any) -> str:
+    return "\n".join(message.text for message in prepared.assembly.messages)
+
+
+def test_each_save_keeps_what_it_made_and_no_save_without_a_change_does() -> None:
+    snippet = SnippetFactory(body="first")
+    snippet.body = "second"
+    snippet.save()
+    snippet.save()
+    snippet.refresh_from_db()
+
+    assert snippet.version == 2 and numbers_of(snippet) == [1, 2]
+    first = PromptVersion.objects.get(kind="snippet", object_id=snippet.pk, number=1)
+    assert first.fields["body"] == "first" and len(first.sha256) == 64 and first.saved_by == ""
+
+
+def test_what_a_query_changed_is_kept_before_a_save_writes_over_it() -> None:
+    snippet = SnippetFactory(body="first")
+    Snippet.objects.update(body="by a query")
+    stale = Snippet.objects.get(pk=snippet.pk)
+    stale.body = "by a save"
+    stale.save()
+
+    bodies = (
+        PromptVersion.objects.filter(object_id=snippet.pk).order_by("number").values_list("fields__body", flat=True)
+    )
+    assert list(bodies) == ["first", "by a query", "by a save"]
+
+
+def test_a_version_is_never_changed_or_deleted() -> None:
+    SnippetFactory()
+    version = PromptVersion.objects.get()
+    for change in (version.save, version.delete, PromptVersion.objects.all().delete):
+        with pytest.raises(TypeError):
+            change()
+    with pytest.raises(TypeError):
+        PromptVersion.objects.update(name="other")
+
+
+def test_a_field_that_came_with_a_release_makes_no_new_version() -> None:
+    snippet = SnippetFactory()
+    fields = PromptVersion.objects.get().fields
+    assert snippet._same({name: value for name, value in fields.items() if name != "enabled"}, fields)
+
+
+def test_a_use_keeps_what_no_save_did() -> None:
+    skill = SkillFactory()
+    configuration = ConfigurationFactory()
+    configuration.skills.add(skill)
+    Skill.objects.update(body="changed by a query")
+
+    keep_versions(configuration=configuration.slug)
+
+    assert numbers_of(skill) == [1, 2] and numbers_of(configuration)[-1] == 2
+    configuration.refresh_from_db()
+    assert configuration.version == 2
+    assert PromptVersion.objects.get(kind="configuration", number=2).fields["skills"] == [skill.slug]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_says_what_changed_since_and_can_be_made_again_with_either(admin: Client) -> None:
+    snippet = SnippetFactory(body="Say it in the old way.", slug="tone")
+    with script(Turn(text="Done."), system_prompt="Old system text.") as scripted:
+        scripted.configuration.snippets.add(snippet)
+        run = scripted.run()
+        assert ["snippet", snippet.pk, 1] in run.plan["versions"]
+        admin_user = UserFactory(is_superuser=True)
+        assert read_since(run, user=admin_user).count == 0
+
+        Configuration.objects.update(system_prompt="New system text.", max_rounds=7)
+        snippet.body = "Say it in the new way."
+        snippet.save()
+        Run.objects.filter(pk=run.pk).update(user=admin_user)
+
+        since = read_since(run, user=admin_user)
+        assert since.title == "3 fields changed since this run" and since.complete
+        page = admin.get(reverse("playground:run", args=[run.pk])).content.decode()
+        assert "3 fields changed since this run" in page
+        page = admin.get(reverse("playground:run_since", args=[run.pk])).content.decode()
+        assert "Old system text." in page and "New system text." in page and "as=then" in page
+
+        form = admin.get(reverse("playground:new_run") + f"?from={run.pk}&as=then").content.decode()
+        assert "Say it in the old way." in form and "new way" not in form and 'name="versions"' in form
+        form = admin.get(reverse("playground:new_run") + f"?from={run.pk}").content.decode()
+        assert "Say it in the new way." in form and 'name="versions"' not in form
+
+        versions = tuple(tuple(ref) for ref in run.plan["versions"])
+        again = scripted.run(versions=versions)
+        assert again.plan["body_sha256"] == run.plan["body_sha256"]
+        assert again.plan["versions"] == run.plan["versions"] and again.plan["fingerprint"] == run.plan["fingerprint"]
+
+
+def test_versions_are_used_as_they_were_even_when_the_original_is_gone() -> None:
+    skill = SkillFactory(body="The old rule.", slug="rule")
+    configuration = ConfigurationFactory(system_prompt="Then.")
+    configuration.skills.add(skill)
+    keep_versions(configuration=configuration.slug)
+    refs = (("configuration", configuration.pk, 2), ("skill", skill.pk, 1))
+    skill.delete()
+
+    request = RunRequest(configuration=configuration.slug, prompt="Hi", versions=refs, dry_run=True)
+    assert "The old rule." in texts_of(prepare_run(request=request, user=None))
+    with pytest.raises(ConfigurationError, match="was not kept"):
+        Then([VersionRef("skill", skill.pk, 9)])
+
+
+def test_the_page_of_a_version_shows_it_beside_its_neighbor_and_now(admin: Client) -> None:
+    snippet = SnippetFactory(body="one\ntwo\nthree", slug="tone")
+    form = {"slug": "tone", "name": snippet.name, "body": "one\n2\nthree", "tags": "", "enabled": "on"}
+    assert admin.post(reverse("admin:llmcore_snippet_change", args=[snippet.pk]), form).status_code == 302
+    Snippet.objects.update(body="one\n2\n3")
+
+    page = admin.get(reverse("admin:llmcore_snippet_version", args=[snippet.pk, 2])).content.decode()
+    assert (
+        "by maren" in page and '<code class="is-del">-two</code>' in page and '<code class="is-add">+3</code>' in page
+    )
+    change = admin.get(reverse("admin:llmcore_snippet_change", args=[snippet.pk])).content.decode()
+    assert f"/snippet/{snippet.pk}/versions/2/" in change
+    first = reverse("admin:llmcore_snippet_version", args=[snippet.pk, 1])
+    snippet.delete()
+    page = admin.get(first).content.decode()
+    assert "It has been deleted since" in page and "one\ntwo\nthree" in page
+
+
+def test_a_version_is_shown_to_those_who_may_see_its_original_only(client: Client) -> None:
+    snippet = SnippetFactory()
+    client.force_login(UserFactory(permissions=["llmcore.view_skill"]))
+    assert client.get(reverse("admin:llmcore_snippet_version", args=[snippet.pk, 1])).status_code == 403
+    client.force_login(UserFactory(permissions=["llmcore.view_snippet"]))
+    assert client.get(reverse("admin:llmcore_snippet_version", args=[snippet.pk, 1])).status_code == 200
+    assert client.get(reverse("admin:llmcore_snippet_version", args=[snippet.pk, 5])).status_code == 404
