@@ -86,6 +86,11 @@ def load_skills(slugs: Iterable[str]) -> tuple[values.Skill, ...]:
     return _in_order("skill", wanted, found)
 
 
+def find_skills(slugs: Iterable[str]) -> tuple[values.Skill, ...]:
+    """Those of the skills that still exist."""
+    return tuple(skill_value(row) for row in Skill.objects.filter(slug__in=tuple(slugs)))
+
+
 def load_snippets(slugs: Iterable[str]) -> tuple[values.Snippet, ...]:
     """The snippets in the given order, disabled ones too; ConfigurationError names those that don't exist."""
     wanted = tuple(slugs)

@@ -85,6 +85,7 @@ class ToolCallData(TypedDict, total=False):
     problem: str | None
     ruling: str  # a `Ruling` of the policy; only where a rule fits the call
     rule: str  # the name of the rule that says so
+    replaced: str  # a `Mode` of the tools' replacements; only where the tool does not run
 
 
 class ToolResultData(TypedDict, total=False):
@@ -100,6 +101,7 @@ class ToolResultData(TypedDict, total=False):
     traceback: str | None  # digest
     effect_unknown: bool
     wall_ms: float  # the part of the duration that no earlier call of the run overlaps: these add up
+    origin: dict[str, JSON]  # where the result comes from; only where the tool did not run
 
 
 class ActionData(TypedDict, total=False):

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from llmcore.messages import JSON
 from llmcore.redaction import Redactor
+from llmcore.runs.fork import without_contents
 from llmcore.runs.outcome import EndReason
 from llmcore.trace import StepKind
 
@@ -26,8 +27,12 @@ STEP_METADATA: Mapping[str, frozenset[str]] = {
         {"message", "finish_reason", "finish_reason_raw", "usage", "cost", "prices"}
         | {"calls", "served_model", "response_id"}
     ),
-    StepKind.TOOL_CALL: frozenset({"call_id", "name", "arguments", "effect", "group", "problem", "ruling", "rule"}),
-    StepKind.TOOL_RESULT: frozenset({"call_id", "name", "message", "error_kind", "full", "artifacts", "traceback"}),
+    StepKind.TOOL_CALL: frozenset(
+        {"call_id", "name", "arguments", "effect", "group", "problem", "ruling", "rule", "replaced"}
+    ),
+    StepKind.TOOL_RESULT: frozenset(
+        {"call_id", "name", "message", "error_kind", "full", "artifacts", "traceback", "origin"}
+    ),
     StepKind.ACTION: frozenset(
         {"event", "call_id", "name", "digest", "key", "kind", "action", "rule", "decision", "by", "reason"}
     ),
@@ -96,9 +101,13 @@ def detail_without_contents(reason: str, detail: str, error: Mapping[str, JSON] 
 
 
 def request_without_contents(request: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The choices. That a system prompt was given stays; what it said does not."""
+    """The choices. That a system prompt was given stays, and what was replaced or forked; what it said does not."""
     given = request.get("system_override") is not None
     kept = {name: value for name, value in request.items() if name in REQUEST_METADATA}
+    if replacements := request.get("replacements"):
+        kept["replacements"] = [{**item, "text": "", "results": []} for item in replacements]
+    if fork := request.get("fork"):
+        kept["fork"] = without_contents(fork)
     return {**kept, "prompt": "", "system_override": "" if given else None}
 
 

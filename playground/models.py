@@ -39,6 +39,8 @@ class Run(models.Model):
     dry_run = models.BooleanField(_("dry run"), default=False)
     capture_raw = models.BooleanField(_("raw capture"), default=False)
     parent = models.ForeignKey("self", models.SET_NULL, null=True, blank=True, related_name="children")
+    # Where the run began that goes on from the middle of another one.
+    forked_at_round = models.PositiveIntegerField(_("forked at round"), null=True, blank=True)
 
     status = models.CharField(
         _("status"), max_length=20, choices=choices_of(RunStatus), default=RunStatus.QUEUED.value, db_index=True

@@ -11,7 +11,9 @@ from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON
 from llmcore.runs.state import RunState, replay
 from llmcore.tools.base import Tool
+from llmcore.tools.replacement import used_results, with_replacements
 from llmcore.trace import RunStep
+from playground.forked_prompt import used_before
 from playground.models import Run
 from playground.rows import load_contents, load_steps
 from playground.services.prepare_run import PreparedRun, gate_for
@@ -32,7 +34,7 @@ class Segment:
 def first_segment(prepared: PreparedRun) -> Segment:
     return Segment(
         configuration=prepared.configuration,
-        tools={tool.name: tool for tool in prepared.gate.offered},
+        tools=prepared.tools,
         state=prepared.state,
         contents=prepared.contents(),
     )
@@ -51,7 +53,7 @@ def next_segment(run: Run) -> Segment:
     gate = gate_for(configuration, requested=state.offered, assembly=None, user=run.user)
     return Segment(
         configuration=configuration,
-        tools={tool.name: tool for tool in gate.offered},
+        tools=with_replacements(gate.offered, request.replacements, used=used_before(request) | used_results(steps)),
         state=replace(state, limits=limits),
         steps=steps,
         contents=contents,

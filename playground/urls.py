@@ -5,6 +5,7 @@ from django.urls import path
 from playground.views import (
     annotate,
     approvals,
+    fork,
     live,
     new_run,
     run,
@@ -38,6 +39,11 @@ urlpatterns = [
     path("runs/<int:pk>/note/", annotate.run_own_note, name="run_own_note"),
     path("runs/<int:pk>/cancel/", run.run_cancel, name="run_cancel"),
     path("runs/<int:pk>/continue/", run.run_continue, name="run_continue"),
+    path("runs/<int:pk>/retry/", fork.run_retry, name="run_retry"),
+    path("runs/<int:pk>/fork/", fork.run_fork, name="run_fork"),
+    path("runs/<int:pk>/fork/messages/<int:index>/", fork.fork_message, name="fork_message"),
+    path("runs/<int:pk>/fork/choices/", fork.fork_choices, name="fork_choices"),
+    path("runs/<int:pk>/fork/preview/", fork.fork_preview, name="fork_preview"),
     path("runs/<int:pk>/export/", run.run_export, name="run_export"),
     path("runs/<int:pk>/delete/", run.run_delete, name="run_delete"),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
@@ -21,6 +21,7 @@ class Ruling(StrEnum):
 
 
 STRICTEST_FIRST = tuple(Ruling)
+ASKED = "ask each time, in this run"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,6 +70,11 @@ class Policy:
 
     rules: tuple[Rule, ...] = ()
     actor: Actor = field(default_factory=Actor)
+
+    def asking(self, tools: Iterable[str]) -> Policy:
+        """The same policy, which lets a person decide about each call of these tools that it doesn't deny."""
+        asked = tuple(Rule(name=ASKED, ruling=Ruling.REQUIRE, tool=name) for name in tools)
+        return replace(self, rules=(*self.rules, *asked))
 
     def judge(self, *, tool: str, arguments: Mapping[str, JSON], action: Action, needs_approval: str | None) -> Judged:
         """`needs_approval` is why the tool itself wants a person for this call, `None` where it doesn't."""

@@ -137,7 +137,8 @@ class ToolLoop:
             repairs = run.extend_transcript()
             call = self._next_call(run)
             wire = self._client.prepare(call, run.transcript)
-            self._recorder.assembled(call, wire, run.transcript.messages, repairs)
+            round = progress.rounds_used + 1
+            self._recorder.assembled(call, wire, run.transcript.messages, repairs, round=round)
             outcome = Outcome(reason=EndReason.DRY_RUN, detail="Nothing was sent.")
         except Exception as error:
             outcome = self._failed(progress, error)

@@ -48,12 +48,14 @@ class Recorder:
             return None
         return CallObserver(trace=self._trace, round=round, sequence=request.sequence)
 
-    def assembled(self, call: ModelCall, wire: WireRequest, messages: Sequence[Message], repairs: list[str]) -> None:
+    def assembled(
+        self, call: ModelCall, wire: WireRequest, messages: Sequence[Message], repairs: list[str], *, round: int = 1
+    ) -> None:
         """A dry run's request, with the exact body."""
         if self._trace:
             data = self._request_data(call, wire, messages, repairs)
             data["body"] = self._trace.keep(wire.body.decode("utf-8"))
-            self._trace.record(StepKind.ASSEMBLED, round=1, data=data)
+            self._trace.record(StepKind.ASSEMBLED, round=round, data=data)
 
     def request(
         self,
@@ -134,6 +136,7 @@ class Recorder:
             "repeat": repeat,
             "problem": call.problem.value if call.problem else None,
             **ruled,
+            **({"replaced": tool.replaced} if tool and tool.replaced else {}),
         }
         self._trace.record(StepKind.TOOL_CALL, round=round, data=data)
 
@@ -155,6 +158,7 @@ class Recorder:
             "traceback": self._kept(result.traceback),
             "effect_unknown": result.effect_unknown,
             "wall_ms": self._not_yet_covered(done),
+            **({"origin": result.origin.to_json()} if result.origin else {}),
         }
         self._trace.record(
             StepKind.TOOL_RESULT, round=round, data=data, started_ms=done.started_ms, ended_ms=done.ended_ms

@@ -82,6 +82,9 @@ class Reviewer:
 
     async def _one(self, call: ToolCall, position: int, of: int, decisions: Mapping[str, Decision]) -> Reviewed:
         tool, arguments = self.objections.offered[call.name], call.arguments or {}
+        if tool.replaced:
+            # Nothing is going to happen that anybody could object to.
+            return Reviewed(call=call, cleared=True)
         described = await self.runner.describe(tool, arguments)
         if isinstance(described, ToolResult):
             return Reviewed(call=call, refusal=described)

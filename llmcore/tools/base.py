@@ -101,7 +101,8 @@ class Tool:
     permission ("app.codename") that the acting user needs, "" for none. `timeout_s` bounds one execution.
     `requires_approval` holds for each call, or is the rule that decides by the call's arguments. `describe_action`
     makes what the decider sees; it reads, and may block. `off_because` is a sentence on why nobody can use the tool
-    in a context of a run, before it is called; `None` where it can be used.
+    in a context of a run, before it is called; `None` where it can be used. `replaced` says by what its calls are
+    answered in place of running it ("recorded", "typed"); empty where it runs.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Tool:
     context_parameter: str | None = None
     describe_action: Callable[[Mapping[str, JSON], ToolContext], Action] | None = None
     off_because: Callable[[ToolContext], str | None] | None = None
+    replaced: str = ""
 
     @property
     def spec(self) -> ToolSpec:

@@ -33,6 +33,20 @@ class FailureKind(StrEnum):
     CANCELLED = "cancelled"
     ROUND_LIMIT = "round_limit"
     INTERRUPTED = "interrupted"
+    NOT_RECORDED = "not_recorded"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """Where a result comes from that no execution gave: the step `step` of the run `run`, made with other arguments
+    where it `differs`; without a run, a person typed it in."""
+
+    run: int | None = None
+    step: int | None = None
+    differs: bool = False
+
+    def to_json(self) -> dict[str, JSON]:
+        return {"run": self.run, "step": self.step, "differs": self.differs}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +54,7 @@ class ToolResult:
     """What came back from a call. `text` goes to the model, everything else to the trace only.
 
     `size` is that of the whole result in UTF-8 bytes, `full` the whole text where the model gets less.
-    `effect_unknown` says that the tool may or may not have done its work.
+    `effect_unknown` says that the tool may or may not have done its work. `origin` is set where it didn't run.
     """
 
     text: str
@@ -50,6 +64,7 @@ class ToolResult:
     artifacts: tuple[Artifact, ...] = ()
     traceback: str | None = None
     effect_unknown: bool = False
+    origin: Origin | None = None
 
     @property
     def is_error(self) -> bool:
@@ -71,6 +86,8 @@ class ToolResult:
 
 def result_of(value: Any) -> ToolResult:
     """The result of a tool that returned `value`. TypeError where that has no JSON."""
+    if isinstance(value, ToolResult):
+        return value
     if isinstance(value, ToolOutput):
         artifacts = tuple(replace(item, payload=json.loads(json_text(item.payload))) for item in value.artifacts)
         return ToolResult(text=text_of(value.content), artifacts=artifacts)

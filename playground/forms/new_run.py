@@ -10,12 +10,15 @@ from django.utils.translation import gettext_lazy as _
 
 from llmcore.conf import settings
 from llmcore.configuration import ThinkingEffort
+from llmcore.tools.replacement import Replacement
 from llmcore.versions import KINDS
+from playground.forms import replacements
 from playground.forms.new_run_options import Option, ParameterInput, ToolOption, ToolOptionGroup
+from playground.forms.replacements import ReplacementInput
 from playground.numbers import plural
 from playground.privacy import raw_capture_refused
 from playground.retention import Retention
-from playground.services.run_choices import RunChoices, TextChoice
+from playground.services.run_choices import RunChoices, TextChoice, ToolChoice
 from playground.services.start_run import MAX_TITLE_CHARS, OverrideMode, RunRequest
 
 if TYPE_CHECKING:
@@ -94,6 +97,7 @@ class NewRunForm(forms.Form):
         self._choices_of("skills", ((skill.slug, skill.name) for skill in choices.skills))
         self._choices_of("snippets", ((snippet.slug, snippet.name) for snippet in choices.snippets))
         self._choices_of("tools", ((tool.name, tool.name) for tool in choices.tools))
+        replacements.add_fields(self, self._replaceable)
         self._choices_of("thinking", [("", ""), *((effort, effort) for effort in get_args(ThinkingEffort))])
 
     def _choices_of(self, name: str, pairs: Iterable[tuple[str, str]]) -> None:
@@ -132,10 +136,28 @@ class NewRunForm(forms.Form):
             raise forms.ValidationError(_("This model doesn't support it."), code="unsupported")
         return value
 
+    @property
+    def _replaceable(self) -> list[ToolChoice]:
+        return [tool for tool in self.choices.tools if not tool.unavailable]
+
+    @property
+    def replacement_inputs(self) -> list[ReplacementInput]:
+        return replacements.inputs_of(self, self._replaceable)
+
+    @property
+    def replacements_open(self) -> bool:
+        """Whether there is something to see in that part: a tool that doesn't simply run, or an error."""
+        return bool(self["recorded_from"].errors) or any(field.mode.value() for field in self.replacement_inputs)
+
+    def replacements(self, tools: Iterable[str] | None) -> tuple[Replacement, ...]:
+        """What was chosen for the `tools` of the run; `None`: those of the configuration."""
+        return replacements.replacements_of(self.cleaned_data, self._replaceable, tools)
+
     def run_request(self, *, dry_run: bool = False) -> RunRequest:
         """The valid form as a request."""
         data = self.cleaned_data
         given = data["override"] != "none"
+        tools = tuple(data["tools"]) if data["tools_of"] == data["configuration"] else None
         return RunRequest(
             configuration=data["configuration"],
             prompt=data["prompt"],
@@ -144,7 +166,8 @@ class NewRunForm(forms.Form):
             snippets=tuple(data["snippets"]),
             system_override=data["system_override"] if given else None,
             override_mode=cast(OverrideMode, data["override"]) if given else "replace",
-            tools=tuple(data["tools"]) if data["tools_of"] == data["configuration"] else None,
+            tools=tools,
+            replacements=self.replacements(tools),
             dry_run=dry_run,
             capture_raw=data["capture_raw"],
             max_rounds=data["max_rounds"],

@@ -7,6 +7,7 @@ from typing import Any
 
 from llmcore.conf import settings
 from llmcore.redaction import MASK
+from playground.forms import replacements
 from playground.privacy import raw_capture_refused
 from playground.services.run_choices import RunChoices
 from playground.services.start_run import RunRequest
@@ -41,6 +42,7 @@ def values_of(request: RunRequest | None, choices: RunChoices) -> dict[str, Any]
         "thinking": request.thinking or "",
         "capture_raw": request.capture_raw,
         "versions": " ".join(f"{kind}:{pk}:{number}" for kind, pk, number in request.versions),
+        **replacements.values_of(request.replacements),
     }
 
 

@@ -45,6 +45,20 @@ class Detail:
         return self.record.line
 
     @property
+    def fork_label(self) -> str:
+        """What the action that forks from here is called."""
+        if self.line.css == "start" or not self.line.round:
+            return "Fork from the start"
+        if self.line.is_tool:
+            return f"Fork from this {'result' if self.line.duration_ms is not None else 'call'}"
+        return f"Fork from round {self.line.round}"
+
+    @property
+    def retry_label(self) -> str:
+        """What the action that makes this round again is called; empty where nothing failed."""
+        return f"Retry round {self.line.round}" if self.line.css == "call" and self.line.failed else ""
+
+    @property
     def gone(self) -> str:
         """What became of the contents that the tabs would show; empty where they are there."""
         return contents_deletion(self.record.run)
@@ -158,7 +172,9 @@ def _tool_facts(record: StepRecord) -> list[str]:
         facts.append(f"≈ `{tokens(record.line.tokens)}` tokens")
     if call.get("rule"):
         facts.append(f"{RULED.get(call.get('ruling') or '', 'ruled')} by the rule “{call['rule']}”")
-    if call.get("effect"):
+    if call.get("replaced"):
+        facts.append("the tool did not run")
+    elif call.get("effect"):
         facts.append(str(call["effect"]).replace("_", " "))
     calls = [line for line in record.lines if line.is_tool]
     if len(calls) > 1:

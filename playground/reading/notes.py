@@ -59,7 +59,7 @@ NEXT = {
     EndReason.EMPTY_ANSWER: "Run it again, or change the prompt.",
     EndReason.BUDGET_EXHAUSTED: "Raise the budget, or wait for the next period.",
     EndReason.CONTEXT_EXHAUSTED: "Shorten the prompt, limit what tools return, or choose a model with a larger window.",
-    EndReason.CANCELLED: "Re-run starts it again from the beginning.",
+    EndReason.CANCELLED: "Retry makes the last round again, as a new run; Re-run starts from the beginning.",
     EndReason.HALTED: "The detail names the hook's reason.",
     EndReason.APPROVAL_EXPIRED: "Re-run asks for the approval again.",
     EndReason.INTERRUPTED: "Continue goes on from the last recorded step.",

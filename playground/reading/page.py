@@ -15,6 +15,7 @@ from playground.models import Run, RunStep
 from playground.numbers import plural
 from playground.reading.approvals import read_cards
 from playground.reading.boxes import byte_size
+from playground.reading.family import read_family
 from playground.reading.notes import end_note
 from playground.reading.overview import read_overview
 from playground.reading.plan import read_plan
@@ -115,6 +116,7 @@ def read_head(run: Run, *, user: Any) -> dict[str, Any]:
         "contents_gone": contents_deletion(run),
         "redacted": redaction(run),
         "configuration_url": configuration_url(run, user),
+        **read_family(run, user=user),
     }
 
 

@@ -23,6 +23,8 @@ LIVE = frozenset({RunStatus.QUEUED.value, RunStatus.RUNNING.value, RunStatus.AWA
 # A bar thinner than this part of the axis would not be seen.
 MIN_WIDTH = 0.8
 MANY_REPEATS = 3
+# How a call was answered whose tool did not run.
+REPLACED = {"recorded": "recorded", "typed": "typed in"}
 ROUND_AXES = [1000 * s for s in (5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400)]
 
 
@@ -390,6 +392,8 @@ class _Reader:
         line.bars = [Bar(step.started_ms, 0.0, "ttool")]
         if (repeat := step.data.get("repeat") or 1) >= MANY_REPEATS:
             line.badges.append(Badge(f"{repeat}× the same", "chg"))
+        if replaced := step.data.get("replaced"):
+            line.badges.append(Badge(REPLACED.get(replaced, replaced), "info"))
         self._tools[call_id] = line
 
     def _tool_result(self, step: StepRow) -> None:

@@ -20,6 +20,7 @@ from llmcore.redaction import Redactor
 from llmcore.runs.loop import LoopEnd, ToolLoop
 from llmcore.runs.outcome import EndReason, Outcome
 from llmcore.tools.execute import is_async
+from llmcore.tools.replacement import Mode
 from llmcore.trace import ErrorData, RunTrace, StepKind
 from llmcore.versions import keep_versions
 from playground.claims import Claim, ClaimLost, claim_run
@@ -120,10 +121,11 @@ class Drive:
         self._finish(ended)
 
     def _begin(self) -> Segment:
+        request = RunRequest.from_json(self._run.request)
+        self._policy = self._policy.asking(item.tool for item in request.replacements if item.mode is Mode.ASK)
         if self._goes_on:
             segment = next_segment(self._run)
         else:
-            request = RunRequest.from_json(self._run.request)
             keep_versions(configuration=request.configuration, skills=request.skills, snippets=request.snippets)
             prepared = prepare_run(request=request, user=self._run.user)
             self._run.plan = prepared.plan()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -19,14 +20,17 @@ from llmcore.runs.state import RunState
 from llmcore.tools.base import Tool, ToolContext
 from llmcore.tools.gate import Gate, decide_gate
 from llmcore.tools.registry import all_tools
+from llmcore.tools.replacement import with_replacements
 from llmcore.versions import Then, VersionRef, versions_of
 from llmcore.workspaces import workspace_named
+from playground.forked_prompt import forked_assembly, requested_tools, used_before
 from playground.services.start_run import RunRequest, cleaned, rounds_allowed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedRun:
-    """A run before its first round: `state` is what the loop starts from, `wire` the exact request of round 1."""
+    """A run before its first round: `state` is what the loop starts from, `wire` the exact request of its
+    first round, `tools` what runs when the model calls one of those that the gate offers."""
 
     configuration: Configuration
     assembly: PromptAssembly
@@ -35,6 +39,7 @@ class PreparedRun:
     call: ModelCall
     wire: WireRequest
     versions: tuple[VersionRef, ...]
+    tools: Mapping[str, Tool]
 
     def plan(self) -> dict[str, JSON]:
         """What `Run.plan` keeps; it names messages by digest, `contents()` has them."""
@@ -62,19 +67,23 @@ def prepare_run(*, request: RunRequest, user: User | None) -> PreparedRun:
     request = cleaned(request)
     stored, skills, snippets = load_pieces(request)
     configuration = as_requested(stored, request)
-    assembly = assemble(
-        configuration=configuration,
-        conversation=(Message.of("user", request.prompt),),
-        augmentation=Augmentation(
-            skills=skills,
-            snippets=snippets,
-            system_override=request.system_override,
-            override_mode=request.override_mode,
-            dry_run=request.dry_run,
-        ),
-    )
-    gate = gate_for(configuration, requested=request.tools, assembly=assembly, user=user)
-    state = RunState(
+    if request.fork is not None:
+        assembly = forked_assembly(configuration, request.fork)
+    else:
+        assembly = assemble(
+            configuration=configuration,
+            conversation=(Message.of("user", request.prompt),),
+            augmentation=Augmentation(
+                skills=skills,
+                snippets=snippets,
+                system_override=request.system_override,
+                override_mode=request.override_mode,
+                dry_run=request.dry_run,
+            ),
+        )
+    gate = gate_for(configuration, requested=requested_tools(request), assembly=assembly, user=user)
+    state = replace(
+        request.fork.state if request.fork else RunState(messages=()),
         messages=assembly.messages,
         parameters=configuration.parameters,
         limits=configuration.limits,
@@ -97,6 +106,7 @@ def prepare_run(*, request: RunRequest, user: User | None) -> PreparedRun:
         call=call,
         wire=wire,
         versions=versions_of(configuration, skills, snippets),
+        tools=with_replacements(gate.offered, request.replacements, used=used_before(request)),
     )
 
 

@@ -14,6 +14,7 @@ from llmcore.errors import SecretUnavailable
 from llmcore.prompts.assembly import Dropped, DropReason, Source
 from llmcore.providers.registry import adapter_of
 from llmcore.tools.gate import LeftOutReason
+from llmcore.tools.replacement import Mode
 from llmcore.usage import Prices, Usage
 from playground.numbers import plural, tokens
 from playground.reading.preview import Estimate, Note, Preview, PreviewMessage, PreviewSegment, Share, WindowUse
@@ -27,6 +28,8 @@ SHARE_LABELS = {
     Source.SNIPPET: "Snippets",
     Source.SKILL: "Skills",
     Source.USER: "User",
+    Source.ASSISTANT: "Model",
+    Source.TOOL: "Tool results",
 }
 # Left out for good reason or because a person wanted it so: listed, but no cause for a warning.
 EXPECTED_DROPS = {DropReason.DUPLICATE, DropReason.OVERRIDDEN}
@@ -186,7 +189,11 @@ def _tool_notes(prepared: PreparedRun, request: RunRequest) -> list[Note]:
         )
         for (_reason, detail), names in by_detail.items()
     ]
-    if asking := [tool.name for tool in prepared.gate.offered if tool.requires_approval]:
+    asked = {item.tool for item in request.replacements if item.mode is Mode.ASK}
+    if replaced := [tool.name for tool in prepared.tools.values() if tool.replaced]:
+        title = f"{plural(len(replaced), 'tool')} won't run: {', '.join(replaced)}."
+        notes.append(Note(kind="info", title=title, detail="Calls get recorded or typed-in results."))
+    if asking := [tool.name for tool in prepared.tools.values() if tool.requires_approval or tool.name in asked]:
         need = "1 tool needs" if len(asking) == 1 else f"{len(asking)} tools need"
         detail = "The run pauses until somebody decides, unless a rule does."
         notes.append(Note(kind="appr", title=f"{need} approval: {', '.join(asking)}.", detail=detail))

@@ -16,6 +16,8 @@ from llmcore.conf import settings
 from llmcore.configuration import ThinkingEffort
 from llmcore.errors import ConfigurationError
 from llmcore.redaction import Redactor, storable
+from llmcore.runs.fork import Fork
+from llmcore.tools.replacement import Replacement
 from playground.models import Run
 from playground.privacy import PrivacyLevel, raw_capture_refused, site_level
 from playground.queue import hand_over_on_commit, patience
@@ -34,6 +36,8 @@ class RunRequest:
     `configuration`, `skills` and `snippets` are slugs; `tools` are names, an empty tuple offers none.
     `system_override` given but empty replaces the system prompt with nothing. `versions` are those of configuration,
     skills and snippets that it is to be made of (kind, row, number); empty for what is stored when it starts.
+    `system_override` given but empty replaces the system prompt with nothing. `replacements` say which tools don't
+    simply run. With a `fork` the run goes on from there: prompt, override, skills and snippets are those of its state.
     """
 
     configuration: str
@@ -51,6 +55,8 @@ class RunRequest:
     thinking: ThinkingEffort | None = None
     title: str = ""
     versions: tuple[tuple[str, int, int], ...] = ()
+    replacements: tuple[Replacement, ...] = ()
+    fork: Fork | None = None
 
     def __post_init__(self) -> None:
         if self.override_mode not in get_args(OverrideMode):
@@ -59,18 +65,22 @@ class RunRequest:
             raise ValueError(f"thinking is {self.thinking!r}, not one of {get_args(ThinkingEffort)}")
 
     def to_json(self) -> dict[str, Any]:
-        data = asdict(self)
+        data = asdict(replace(self, replacements=(), fork=None))
         for name in ("skills", "snippets", "tools"):
             if data[name] is not None:
                 data[name] = list(data[name])
         data["versions"] = [list(ref) for ref in self.versions]
+        data["replacements"] = [replacement.to_json() for replacement in self.replacements]
+        data["fork"] = self.fork and self.fork.to_json()
         return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         tuples = {name: tuple(data[name]) for name in ("skills", "snippets", "tools") if data.get(name) is not None}
         tuples["versions"] = tuple(tuple(ref) for ref in data.get("versions") or ())
-        return cls(**{**data, **tuples})
+        replacements = tuple(Replacement.from_json(item) for item in data.get("replacements") or ())
+        fork = Fork.from_json(data["fork"]) if data.get("fork") else None
+        return cls(**{**data, **tuples, "replacements": replacements, "fork": fork})
 
 
 def start_run(*, request: RunRequest, by: User, parent: Run | None = None) -> Run:
@@ -106,6 +116,7 @@ def write_run(*, request: RunRequest, by: User | None, parent: Run | None = None
         capture_raw=request.capture_raw,
         privacy_level=level,
         parent=parent,
+        forked_at_round=request.fork.round if request.fork else None,
         max_rounds=rounds_allowed(request.max_rounds or configuration.limits.max_rounds),
         queued_at=now,
         lease_until=now + patience(queued_at=now, now=now),

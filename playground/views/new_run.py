@@ -18,6 +18,7 @@ from playground.models import Run
 from playground.reading.since import recorded_versions
 from playground.services.list_runs import list_runs
 from playground.services.preview_run import preview_run
+from playground.services.record_results import NotRecorded, with_recordings
 from playground.services.run_choices import RunChoices, load_run_choices
 from playground.services.start_run import RunRequest, given_title, start_run
 from playground.views import StaffRequest, admin_page
@@ -32,6 +33,9 @@ RECENT = 5
 def new_run(request: StaffRequest) -> HttpResponse:
     """The empty form, the form filled like the run `?from=`, or the form as it was sent with what is wrong with it."""
     repeated = run_to_repeat(request)
+    if request.method != "POST" and repeated is not None and repeated.forked_at_round is not None:
+        # What it was asked for are the messages that it went on from.
+        return redirect("playground:run_fork", pk=repeated.pk)
     if request.method == "POST":
         choices = load_run_choices(user=request.user, configuration=request.POST.get("configuration", ""))
         form = NewRunForm(request.POST, choices=choices)
@@ -99,14 +103,20 @@ def filled_form(
 
 def started(request: StaffRequest, form: NewRunForm, repeated: Run | None) -> Run | None:
     """The run of a valid form, or `None`: then the form says why."""
+    asked = form.run_request(dry_run="dry_run" in request.POST)
+    earlier = RunRequest.from_json(repeated.request) if repeated else None
     try:
-        return start_run(request=form.run_request(dry_run="dry_run" in request.POST), by=request.user, parent=repeated)
+        asked = with_recordings(asked, by=request.user, earlier=earlier)
+        return start_run(request=asked, by=request.user, parent=repeated)
+    except NotRecorded as error:
+        form.add_error("recorded_from", str(error))
+        return None
     except ConfigurationError as error:
         form.add_error("configuration", str(error))
         return None
 
 
-def previewed(request: StaffRequest, form: PreviewForm) -> dict[str, Any]:
+def previewed(request: StaffRequest, form: NewRunForm) -> dict[str, Any]:
     """What `preview.html` shows: the preview, or why there is none."""
     view = request.POST.get("view", "")
     context: dict[str, Any] = {

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from argparse import ArgumentParser
+from dataclasses import replace
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -18,9 +19,11 @@ from llmcore.errors import ConfigurationError
 from llmcore.redaction import Redactor
 from llmcore.runs.outcome import EXIT_CODE_OF, EXIT_CODE_WAITING, EndReason, RunStatus
 from llmcore.store import secret_values
+from playground.management import replacing
 from playground.printing import RunPrinter
 from playground.services.drive_run import drive_run
 from playground.services.export_run import export_run
+from playground.services.fork_run import edited_fork
 from playground.services.start_run import RunRequest, write_run
 
 
@@ -35,13 +38,14 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("configuration", help="slug of the configuration")
-        parser.add_argument("--prompt", required=True, help="what the user says; - reads it from standard input")
+        parser.add_argument("--prompt", help="what the user says; - reads it from standard input")
         parser.add_argument("--skill", action="append", default=[], help="slug of a skill to force; repeatable")
         parser.add_argument("--snippet", action="append", default=[], help="slug of a snippet to force; repeatable")
         parser.add_argument("--tools", help="names of the tools to offer, with commas, or none; default: as configured")
         parser.add_argument("--system", help="replaces the configuration's system prompt; may be empty")
         parser.add_argument("--max-rounds", type=int, help="at most so many model calls")
         parser.add_argument("--dry-run", action="store_true", help="show the first request and send nothing")
+        replacing.add_options(parser)
         parser.add_argument("--raw", action="store_true", help="keep the raw requests and responses")
         parser.add_argument("--json", action="store_true", help="print the whole run as JSON, and nothing else")
         parser.add_argument(
@@ -52,7 +56,10 @@ class Command(BaseCommand):
         request = request_of(options)
         user = user_of(options["user"])
         try:
-            run = write_run(request=request, by=user)
+            point = replacing.fork_point_of(options)
+            if point is not None:
+                request = replace(request, prompt=point.run.prompt, fork=edited_fork(point=point, edits=()))
+            run = write_run(request=request, by=user, parent=point.run if point else None)
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
         printer = None if options["json"] else RunPrinter(self.stdout, self.style, Redactor(secret_values()).known)
@@ -82,13 +89,16 @@ class Command(BaseCommand):
 
 
 def request_of(options: dict[str, Any]) -> RunRequest:
+    # A fork has its prompt from the run that it goes on from.
+    if (options["prompt"] is None) == (options["fork"] is None):
+        raise CommandError("Say what the user says with --prompt, or go on from a run with --fork.")
     tools: tuple[str, ...] | None = None
     if options["tools"] is not None:
         names = [name.strip() for name in options["tools"].split(",")]
         tools = () if names == ["none"] else tuple(name for name in names if name)
     return RunRequest(
         configuration=options["configuration"],
-        prompt=sys.stdin.read() if options["prompt"] == "-" else options["prompt"],
+        prompt=sys.stdin.read() if options["prompt"] == "-" else options["prompt"] or "",
         skills=tuple(options["skill"]),
         snippets=tuple(options["snippet"]),
         system_override=options["system"],
@@ -96,6 +106,7 @@ def request_of(options: dict[str, Any]) -> RunRequest:
         max_rounds=options["max_rounds"],
         dry_run=options["dry_run"],
         capture_raw=options["raw"],
+        replacements=replacing.replacements_of(options),
     )
 
 

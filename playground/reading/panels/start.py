@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llmcore.runs.fork import without_contents
 from playground.numbers import duration
 from playground.reading.boxes import json_box, text_box
 from playground.reading.panels.base import Panel, Query, Tab
@@ -14,7 +15,10 @@ def tabs(record: StepRecord) -> list[Tab]:
 
 def read(record: StepRecord, query: Query) -> Panel:
     run, plan = record.run, record.plan
-    request = {name: value for name, value in run.request.items() if name != "prompt" and value is not None}
+    request = {name: value for name, value in run.request.items() if name != "prompt" and value not in (None, [])}
+    if run.request.get("fork"):
+        # Its messages are those of the first request.
+        request["fork"] = without_contents(run.request["fork"])
     boxes = [] if run.contents_deleted_at else [text_box("prompt", "User prompt", str(run.request.get("prompt") or ""))]
     boxes.append(json_box("request", "Asked for", request))
     if plan.configuration:

@@ -23,6 +23,7 @@ ERROR_KINDS = {
     "cancelled": "The run was cancelled.",
     "round_limit": "The run had reached its limit of rounds, so the call was not executed.",
     "interrupted": "The worker was lost during this call.",
+    "not_recorded": "The run has no recorded result that it could give this call.",
 }
 
 
@@ -60,6 +61,7 @@ def read_result(record: StepRecord, query: Query) -> Panel:
         "running": record.line.running,
         "unfinished": record.end is None and not record.line.running,
         "repeat": record.first.data.get("repeat") or 1,
+        "origin": data.get("origin"),
     }
     return Panel(
         template="result", context=context, boxes=boxes_of([box, error, arguments_box(record), full, *artifact_boxes])

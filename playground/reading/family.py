@@ -1,0 +1,68 @@
+"""Where a run was forked from and what differs, and which runs were made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from llmcore.runs.fork import Fork, differences, without_contents
+from llmcore.runs.state import RunState
+from playground.access import visible_runs
+from playground.models import Run
+from playground.services.fork_run import retryable, why_not_fork
+
+SHOWN = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForkedFrom:
+    """The line under the title of a fork. `step` is what was chosen in the run `run`, which may be gone by now."""
+
+    run: int
+    step: int
+    round: int
+    exists: bool
+    differs: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Child:
+    """A run that was made from this one: forked at a round, or started again from its form."""
+
+    pk: int
+    round: int | None
+
+
+def read_family(run: Run, *, user: Any) -> dict[str, Any]:
+    children = visible_runs(user).filter(parent=run.pk).order_by("pk").values_list("pk", "forked_at_round")
+    found = [Child(pk=pk, round=round) for pk, round in children[: SHOWN + 1]]
+    return {
+        "forked_from": forked_from(run),
+        "children": found[:SHOWN],
+        "more_children": len(found) > SHOWN,
+        "may_fork": user.has_perm("playground.add_run") and not why_not_fork(run),
+        "retry_round": run.rounds if user.has_perm("playground.add_run") and retryable(run) else None,
+    }
+
+
+def forked_from(run: Run) -> ForkedFrom | None:
+    if run.forked_at_round is None or not run.request.get("fork"):
+        return None
+    fork = Fork.from_json(without_contents(run.request["fork"]))
+    state = RunState.from_json({**run.plan["state"], "messages": []}) if run.plan else None
+    return ForkedFrom(
+        run=fork.run,
+        step=fork.step,
+        round=run.forked_at_round,
+        exists=run.parent_id is not None,
+        differs=tuple(differences(fork, names=names_of(run.plan), state=state)),
+    )
+
+
+def names_of(plan: Mapping[str, Any] | None) -> dict[str, str]:
+    """What a run used, as a fork names it."""
+    used = (plan or {}).get("configuration")
+    if not used:
+        return {}
+    return {"configuration": used["name"], "provider": used["provider"]["slug"], "model": used["model"]["name"]}
