@@ -9,9 +9,10 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.debug import sensitive_post_parameters
 
+from llmcore.enrollment.connection import Connection, connect
 from llmcore.errors import SecretUnavailable
 from llmcore.forms.providers import ProviderForm, key_state
 from llmcore.keys import read_key
@@ -32,6 +33,7 @@ class ProviderAdmin(admin.ModelAdmin):
     search_fields = ["name", "slug", "base_url"]
     prepopulated_fields = {"slug": ["name"]}
     readonly_fields = ["present_key"]
+    actions = ["test_connection"]
 
     @method_decorator(sensitive_post_parameters("api_key"))
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -60,6 +62,23 @@ class ProviderAdmin(admin.ModelAdmin):
         if problem := problem_with_key(obj):
             messages.warning(request, problem)
 
+    @admin.action(description=gettext_lazy("Test connection"), permissions=["change"])
+    def test_connection(self, request: HttpRequest, rows: QuerySet[Provider]) -> None:
+        """Ask each for its list of models: that calls no model and costs nothing."""
+        for row in rows:
+            connection = connect(row)
+            if connection.problem:
+                messages.error(request, f"{row.name}: {connection.problem}")
+                continue
+            count = len(connection.models)
+            text = ngettext(
+                "%(name)s answers and lists %(count)d model.", "%(name)s answers and lists %(count)d models.", count
+            )
+            messages.success(request, text % {"name": row.name, "count": count})
+            if missing := sorted(missing_models(row, connection)):
+                text = _("%(name)s does not list %(models)s, which is entered here: correct the name at the model.")
+                messages.warning(request, text % {"name": row.name, "models": ", ".join(missing)})
+
     @admin.display(description=gettext_lazy("wire format"), ordering="adapter")
     def wire_format(self, obj: Provider) -> str:
         adapter = adapters().get(obj.adapter)
@@ -81,6 +100,15 @@ class ProviderAdmin(admin.ModelAdmin):
         if obj.key_env:
             return _("read from %(variable)s for %(host)s") % {"variable": obj.key_env, "host": obj.key_host}
         return _("saved for %s") % obj.key_host if obj.encrypted_key else _("none")
+
+
+def missing_models(provider: Provider, connection: Connection) -> set[str]:
+    """The names of models entered here that the provider doesn't list, where it lists any."""
+    listed = {model.name for model in connection.models}
+    if not listed or provider.adapter == "azure_openai":
+        # Azure lists models, but requests name deployments.
+        return set()
+    return {name for name in provider.models.values_list("name", flat=True) if name not in listed}
 
 
 def key_fields(provider: Provider | None, may_edit: bool) -> list[str]:

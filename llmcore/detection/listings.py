@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 
 from llmcore.configuration import LanguageModel
 from llmcore.detection.asking import NoAnswer
 from llmcore.messages import JSON
+from llmcore.usage import Prices
 
 MAX_NAME = 200
 # More models than this of one server are not worth a list to choose from.
@@ -17,6 +19,15 @@ MAX_OLLAMA_WINDOW = 16_384
 MAX_WINDOW = 2**31 - 1
 # What servers list beside models that answer.
 NO_CHAT = re.compile(r"embed|rerank|whisper|(^|[^a-z])tts([^a-z]|$)", re.IGNORECASE)
+WINDOWS = ("max_model_len", "context_length", "context_window", "max_context_length", "inputTokenLimit")
+OUTPUTS = ("max_completion_tokens", "outputTokenLimit")
+PRICES = {
+    "input": "prompt",
+    "output": "completion",
+    "cache_read": "input_cache_read",
+    "cache_creation": "input_cache_write",
+}
+PRICE = re.compile(r"\d{1,3}(\.\d{1,12})?")
 NUM_CTX = re.compile(r"^num_ctx[ \t]+(\d{1,9})[ \t]*$", re.MULTILINE)
 
 
@@ -27,14 +38,44 @@ def compatible_models(listing: JSON) -> list[LanguageModel]:
 
 
 def compatible_model(name: str, entry: Mapping[str, JSON]) -> LanguageModel:
-    meta, architecture = mapping(entry.get("meta")), mapping(entry.get("architecture"))
-    windows = (entry.get("max_model_len"), entry.get("context_length"), entry.get("context_window"), meta.get("n_ctx"))
+    """A model as its entry in a list describes it. Sources: the lists of vLLM, llama.cpp, Groq, OpenRouter, Mistral and
+    Gemini; what none of them tells is taken for the usual."""
+    architecture, able = mapping(entry.get("architecture")), mapping(entry.get("capabilities"))
+    named = words(entry.get("supported_parameters"))
     return LanguageModel(
         name=name,
-        label=name.rpartition("/")[2] or name,
-        context_window=next((size for value in windows if (size := count(value))), None),
-        supports_images="image" in words(architecture.get("input_modalities")),
+        label=label_of(name, entry),
+        context_window=first_count(entry, *WINDOWS) or first_count(mapping(entry.get("meta")), "n_ctx"),
+        max_output_tokens=first_count(entry, *OUTPUTS)
+        or first_count(mapping(entry.get("top_provider")), "max_completion_tokens"),
+        supports_tools="tools" in named if named else able.get("function_calling") is not False,
+        supports_temperature="temperature" in named if named else True,
+        supports_thinking="reasoning" in named or entry.get("thinking") is True,
+        supports_images="image" in words(architecture.get("input_modalities")) or able.get("vision") is True,
+        prices=prices_in(mapping(entry.get("pricing"))),
     )
+
+
+def label_of(name: str, entry: Mapping[str, JSON]) -> str:
+    shown = next((text for key in ("display_name", "displayName") if (text := name_of(entry.get(key)))), "")
+    return shown or name.rpartition("/")[2] or name
+
+
+def first_count(entry: Mapping[str, JSON], *names: str) -> int | None:
+    return next((size for name in names if (size := count(entry.get(name)))), None)
+
+
+def prices_in(pricing: Mapping[str, JSON]) -> Prices:
+    """OpenRouter's prices, which are dollars for one token."""
+    found = {ours: price_of(pricing.get(theirs)) for ours, theirs in PRICES.items()}
+    return Prices(**found) if found["input"] is not None and found["output"] is not None else Prices()
+
+
+def price_of(value: JSON) -> Decimal | None:
+    """Dollars per million tokens for a text of dollars per token; a price that is no exact figure is none."""
+    if not isinstance(value, str) or not PRICE.fullmatch(value):
+        return None
+    return Decimal(value) * 1_000_000
 
 
 def owner_of(listing: JSON) -> str:

@@ -14,21 +14,25 @@ from typing import Protocol
 
 import httpx
 
+from llmcore.configuration import Provider
 from llmcore.errors import ConfigurationError, ErrorKind, ProviderError
 from llmcore.messages import Message, ModelResponse
 from llmcore.metering.backoff import is_passing, wait_after
 from llmcore.metering.interrupt import Interrupt
 from llmcore.metering.watch import AnswerWatch, Observer
 from llmcore.providers import transport
-from llmcore.providers.advice import hint_for
+from llmcore.providers.advice import hint_for, unknown_model_hint
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, Transcript, WireReply, WireRequest
 from llmcore.providers.call_drafts import with_unique_ids
-from llmcore.providers.registry import adapter_of
+from llmcore.providers.listing import Listing, nearest, read_listing
+from llmcore.providers.registry import adapter_for, adapter_of
 from llmcore.providers.retry_after import retry_after_s, should_retry
 from llmcore.redaction import Redactor
 
 __all__ = ["Completion", "Meter", "ModelClient", "Observer", "open_http"]
 
+# How long the list of models may take.
+LISTING_S = 10.0
 # How long the end of a connection may take after the stream's own sign of its end.
 DRAIN_S = 1.0
 WHOLE_MEDIA_TYPES = frozenset({"application/json", "application/problem+json", "text/html"})
@@ -164,6 +168,7 @@ class ModelClient:
             self._report(sending, attempt, number, response, cost)
             if not await self._again(sending, attempt, number, response):
                 break
+        await self._suggest(response.error, call, cancel)
         return Completion(
             response=ModelResponse(cancelled=True) if attempt.abandoned else response,
             attempts=number,
@@ -171,6 +176,33 @@ class ModelClient:
             thinking_ms=attempt.watch.thinking_ms,
             cost=cost,
         )
+
+    async def listing(self, provider: Provider) -> Listing:
+        """The models that a provider says it has. Nothing is metered: it is no call of a model."""
+        adapter = adapter_for(provider.adapter)
+        try:
+            async with asyncio.timeout(LISTING_S):
+                opened = transport.open_reply(self._http, adapter.listing(provider), provider)
+                async with opened as reply:
+                    body = await reply.body()
+        except TimeoutError:
+            message = f"No list of models within {LISTING_S:g} s."
+            return Listing(error=ProviderError(kind=ErrorKind.TIMEOUT, message=message))
+        except transport.FAILURES as error:
+            return Listing(error=transport.failure_of(error, provider, answering=False))
+        listing = read_listing(WireReply(status=reply.status, headers=reply.headers, body=body))
+        if listing.error is not None:
+            hide_secrets(listing.error, provider.api_key.reveal())
+        return listing
+
+    async def _suggest(self, error: ProviderError | None, call: ModelCall, cancel: asyncio.Event | None) -> None:
+        """Name the models that are most like one that the provider doesn't know."""
+        if error is None or error.kind != ErrorKind.NOT_FOUND or error.status not in (400, 404):
+            return
+        async with Interrupt(cancel):
+            names = (await self.listing(call.provider)).names
+            if names and call.model.name not in names:
+                error.hint = unknown_model_hint(call, nearest(call.model.name, names), len(names))
 
     async def _attempt(self, sending: Sending) -> Attempt:
         """One attempt, and one more on a fresh connection where the kept-alive one turned out to be closed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from llmcore.errors import ErrorKind, ProviderError
 from llmcore.providers.base import ModelCall
@@ -60,6 +60,12 @@ def hint_for(error: ProviderError, call: ModelCall) -> str:
                 f"between two pieces and {provider.total_timeout_s:g} s in all. Try again, or raise these limits."
             )
     return ""
+
+
+def unknown_model_hint(call: ModelCall, like: Sequence[str], count: int) -> str:
+    """For a model that is not among the `count` ones that the provider lists; `like` are the nearest of them."""
+    known = f"Did you mean {' or '.join(like)}?" if like else f"It lists {count:,} other models."
+    return f"{call.provider.name} has no model {call.model.name}. {known} Correct the name at the model."
 
 
 def context_hint(call: ModelCall) -> str:

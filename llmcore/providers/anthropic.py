@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from llmcore.configuration import Provider, Secret
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall, ToolSpec
 from llmcore.providers.anthropic_reading import WIRE, anthropic_stream, read_anthropic_reply
@@ -33,6 +35,7 @@ class Anthropic(Adapter):
     label = "Anthropic"
     default_base_url = "https://api.anthropic.com/v1"
     supports_tool_choice_none = True
+    listing_path = "/models?limit=1000"
     unknown_parameters = frozenset({"seed"})
 
     def wire_id(self, call_id: str) -> str:
@@ -112,8 +115,18 @@ class Anthropic(Adapter):
                 "anthropic-version": VERSION,
             },
             body=b"".join((head, tools, system, b',"messages":[', messages, b"]", tail)),
-            secret_headers={"x-api-key": ("", call.provider.api_key)} if call.provider.api_key else {},
+            secret_headers=self.key_header(call.provider.api_key) if call.provider.api_key else {},
         )
+
+    def key_header(self, key: Secret) -> dict[str, tuple[str, Secret]]:
+        return {"x-api-key": ("", key)}
+
+    def listing_base_url(self, provider: Provider) -> str:
+        return self.versioned_base_url(provider, "v1")
+
+    def listing(self, provider: Provider) -> WireRequest:
+        request = super().listing(provider)
+        return replace(request, headers={**request.headers, "anthropic-version": VERSION})
 
     def _options(self, call: ModelCall) -> dict[str, Any]:
         parameters = call.parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from llmcore.configuration import Secret
+from llmcore.configuration import Provider, Secret
 from llmcore.providers.base import ModelCall
 from llmcore.providers.openai_chat import Dialect, OpenAIChat
 
@@ -34,6 +34,9 @@ class AzureOpenAI(OpenAIChat):
             deployment, version = quote(call.model.name, safe=""), quote(call.provider.api_version, safe="")
             return f"{endpoint}/openai/deployments/{deployment}/chat/completions?api-version={version}"
         return base_url + ("" if base_url.endswith("/v1") else "/openai/v1") + "/chat/completions"
+
+    def listing_base_url(self, provider: Provider) -> str:
+        return self.base_url(provider).removesuffix("/v1").removesuffix("/openai") + "/openai/v1"
 
     def key_header(self, key: Secret) -> dict[str, tuple[str, Secret]]:
         return {"api-key": ("", key)}

@@ -142,6 +142,26 @@ class Adapter(ABC):
         """Whether `message` begins a new unit, or is merged on the wire with those before it."""
         return True
 
+    # Where the list of models is, below the base URL.
+    listing_path: str = "/models"
+
+    def key_header(self, key: Secret) -> dict[str, tuple[str, Secret]]:
+        """The header in which the key goes."""
+        return {"authorization": ("Bearer ", key)}
+
+    def listing(self, provider: Provider) -> WireRequest:
+        """The request for the list of models: it tells whether address and key are right, and costs nothing."""
+        return WireRequest(
+            method="GET",
+            url=self.listing_base_url(provider) + self.listing_path,
+            headers={"accept": "application/json"},
+            body=b"",
+            secret_headers=self.key_header(provider.api_key) if provider.api_key else {},
+        )
+
+    def listing_base_url(self, provider: Provider) -> str:
+        return self.base_url(provider)
+
     @abstractmethod
     def encode(self, unit: Sequence[Message], call: ModelCall) -> bytes:
         """The wire bytes of one unit of the transcript."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from llmcore.configuration import Provider, Secret
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall, ToolSpec
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
@@ -34,6 +35,7 @@ class Gemini(Adapter):
     label = "Google Gemini"
     default_base_url = "https://generativelanguage.googleapis.com/v1beta"
     supports_tool_choice_none = True
+    listing_path = "/models?pageSize=1000"
     unknown_parameters = frozenset({"parallel_tool_calls"})
 
     def starts_unit(self, previous: Message | None, message: Message) -> bool:
@@ -105,8 +107,14 @@ class Gemini(Adapter):
             },
             body=b"".join((b"{", system, b'"contents":[', contents, b"]", tail)),
             # In the address, where it works too, it would end up in logs.
-            secret_headers={"x-goog-api-key": ("", call.provider.api_key)} if call.provider.api_key else {},
+            secret_headers=self.key_header(call.provider.api_key) if call.provider.api_key else {},
         )
+
+    def key_header(self, key: Secret) -> dict[str, tuple[str, Secret]]:
+        return {"x-goog-api-key": ("", key)}
+
+    def listing_base_url(self, provider: Provider) -> str:
+        return self.versioned_base_url(provider, "v1beta")
 
     def _options(self, call: ModelCall) -> dict[str, JSON]:
         parameters, model = call.parameters, call.model

@@ -43,6 +43,9 @@ class JsonTools(Adapter):
     def base_url(self, provider: Provider) -> str:
         return self._inner.base_url(provider)
 
+    def listing(self, provider: Provider) -> WireRequest:
+        return self._inner.listing(provider)
+
     def left_out(self, call: ModelCall) -> dict[str, str]:
         return self._inner.left_out(call)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from llmcore.configuration import Provider
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
@@ -20,6 +21,7 @@ class Ollama(Adapter):
     label = "Ollama"
     default_base_url = "http://127.0.0.1:11434"
     needs_key = False
+    listing_path = "/api/tags"
     unknown_parameters = frozenset({"parallel_tool_calls"})
     stream_media_type = "application/x-ndjson"
 
@@ -55,8 +57,11 @@ class Ollama(Adapter):
                 "accept": self.stream_media_type if call.stream else "application/json",
             },
             body=b"".join((head, b',"messages":[', b",".join(units), b"],", tail)),
-            secret_headers={"authorization": ("Bearer ", call.provider.api_key)} if call.provider.api_key else {},
+            secret_headers=self.key_header(call.provider.api_key) if call.provider.api_key else {},
         )
+
+    def listing_base_url(self, provider: Provider) -> str:
+        return self.base_url(provider).removesuffix("/api")
 
     def _options(self, call: ModelCall) -> dict[str, JSON]:
         parameters, model = call.parameters, call.model

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llmcore.configuration import Secret, ThinkingEffort
+from llmcore.configuration import ThinkingEffort
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall, ToolSpec
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
@@ -111,9 +111,6 @@ class OpenAIChat(Adapter):
 
     def url(self, call: ModelCall) -> str:
         return self.base_url(call.provider) + "/chat/completions"
-
-    def key_header(self, key: Secret) -> dict[str, tuple[str, Secret]]:
-        return {"authorization": ("Bearer ", key)}
 
     def _options(self, call: ModelCall) -> dict[str, JSON]:
         parameters, model = call.parameters, call.model

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from llmcore.configuration import Provider
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall, ToolSpec
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
@@ -74,8 +75,11 @@ class OpenAIResponses(Adapter):
                 "accept": self.stream_media_type if call.stream else "application/json",
             },
             body=b"".join((head, b',"input":[', b",".join(unit for unit in units if unit), b"],", tail)),
-            secret_headers={"authorization": ("Bearer ", call.provider.api_key)} if call.provider.api_key else {},
+            secret_headers=self.key_header(call.provider.api_key) if call.provider.api_key else {},
         )
+
+    def listing_base_url(self, provider: Provider) -> str:
+        return self.versioned_base_url(provider, "v1")
 
     def _options(self, call: ModelCall) -> dict[str, JSON]:
         parameters, model = call.parameters, call.model

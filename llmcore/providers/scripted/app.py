@@ -161,7 +161,7 @@ class ScriptedModel:
         """Whether the answer was sent whole."""
         path = recorded.path.rstrip("/")
         tongue = self._tongue(path)
-        if recorded.method == "GET" and path.endswith("/models"):
+        if recorded.method == "GET" and path.endswith(("/models", "/api/tags")):
             await connection.answer(200, tongue.models(sorted(self.scenarios)), {})
             return True
         if recorded.method == "POST" and tongue.hears(path):
@@ -170,6 +170,8 @@ class ScriptedModel:
 
     def _tongue(self, path: str) -> Tongue:
         """Who is spoken to at `path`; the first one answers where nobody is."""
+        # Two list their models in a way of their own.
+        path = path.replace("/api/tags", "/api/chat")
         if path.endswith("/v1beta/models"):
             path += "/any:generateContent"
         return next((tongue for tongue in self.tongues if tongue.hears(path.rstrip("/"))), self.tongues[0])

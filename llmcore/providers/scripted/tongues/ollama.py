@@ -44,6 +44,9 @@ class OllamaTongue(Tongue):
     def error(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> JSON:
         return {"error": message}
 
+    def models(self, names: list[str]) -> JSON:
+        return {"models": [{"name": name, "model": name} for name in names]}
+
     def error_piece(self, error: JSON) -> bytes:
         return encoded(error) + b"\n"
 
