@@ -222,7 +222,7 @@ def test_the_list_of_providers_takes_the_same_queries_for_any_number(
 ) -> None:
     for number in range(12):
         LanguageModelFactory(provider=ProviderFactory(key=KEY if number % 2 else None))
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         page = admin.get(reverse(LIST))
     assert page.status_code == 200 and len(page.context["cl"].result_list) == 12
 
