@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from demo.management.commands.demo_model import SCENARIOS
-from demo.models import Order, OrderNote
+from demo.models import Order, OrderNote, Refund
 from demo.runs import DEMO_RUNS, DOUBLE_CHARGE
 from llmcore.errors import ErrorKind
 from llmcore.prompts.assembly import DropReason
@@ -187,7 +187,16 @@ def test_other_configurations_end_as_their_descriptions_say(
     assert run_demo(RunRequest(configuration=configuration, prompt="Write.")).end.outcome.reason is reason
 
 
+def test_the_refund_desk_moves_no_money_where_nobody_can_be_asked(run_demo: Run) -> None:  # P5
+    run = run_demo(RunRequest(configuration="refund-desk", prompt="Refund the second charge of DJ-48213."))
+
+    assert run.end.outcome.reason is EndReason.COMPLETED
+    assert run.calls[-2:] == [("refund_payment", True), ("list_refunds", False)]
+    assert "can't ask a person" in run.results("refund_payment")[0]
+    assert not Refund.objects.filter(payment__order__number="DJ-48213").exists()
+
+
 def test_every_scenario_is_run_by_these_tests() -> None:
-    tested = {*OF, "slow-writer", "filtered-draft", "silent-model"}
+    tested = {*OF, "slow-writer", "filtered-draft", "silent-model", "refund-desk"}
 
     assert len(tested) == len(load_scenarios(SCENARIOS))

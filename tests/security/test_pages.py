@@ -47,6 +47,9 @@ def problems_of(html: str) -> Iterator[str]:
     reader = Reader()
     reader.feed(html)
     for tag, attributes in reader.elements:
+        # The admin's own lists have one in their search.
+        if tag == "img" and attributes.get("src", "").startswith("/static/admin/"):
+            continue
         if tag in ("img", "iframe", "object", "embed", "base", "style") and attributes:
             yield f"{tag} {attributes}"
         if tag == "script" and not attributes.get("src", "").startswith(OWN_SCRIPTS):
