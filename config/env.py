@@ -84,6 +84,11 @@ else:
 KEY_VARIABLES = env.list("LLM_KEY_VARIABLES", default=[])
 # Ollama's own variable: where it listens.
 OLLAMA_HOST = env.str("OLLAMA_HOST", default="")
+# Folders that tools may work in: JSON as in the setting of this name. Embedded, the demo's own.
+WORKSPACES = env.json("LLM_WORKSPACES", default=None)
+if WORKSPACES is None:
+    demo_files = {"root": str(DATA_DIR / "workspace"), "write": True, "write_freely": ["notes/**"], "terminal": True}
+    WORKSPACES = {} if PRODUCTION else {"shop": demo_files}
 DEMO_MODEL_URL = env.str("DEMO_MODEL_URL", default="http://127.0.0.1:8766/v1")
 LEASE_S = env.float("LLM_LEASE_S", default=15.0)
 APPROVAL_EXPIRY_S = env.float("LLM_APPROVAL_EXPIRY_S", default=86_400.0)

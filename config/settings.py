@@ -236,4 +236,11 @@ LLM_METADATA_RETENTION_DAYS = env.METADATA_RETENTION_DAYS
 # Where watchers of a run are woken; without it they look often.
 LLM_WAKEUPS_URL = env.REDIS_URL
 LLM_WORKER_ALIVE_FILE = env.WORKER_ALIVE_FILE
+LLM_WORKSPACES = env.WORKSPACES
+LLM_QUERY_FIELDS = {
+    "demo.Customer": ["city", "country", "language", "since"],
+    "demo.Product": ["sku", "name", "category", "price", "stock", "reorder_level"],
+    "demo.Order": ["number", "status", "created", "shipping", "total", "carrier", "customer__country"],
+}
+LLM_LOG_FILES = {} if env.PRODUCTION else {n: str(DATA_DIR / "logs" / f"{n}.log") for n in ("web", "worker", "model")}
 DEMO_MODEL_URL = env.DEMO_MODEL_URL

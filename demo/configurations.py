@@ -43,13 +43,46 @@ class DemoConfiguration:
     skills: tuple[str, ...] = ()
     snippets: tuple[str, ...] = ()
     tool_groups: tuple[str, ...] = ()
+    preset: str = ""
     more: dict[str, Any] = field(default_factory=dict)
 
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DemoPreset:
+    """A named set of tools."""
+
+    slug: str
+    name: str
+    description: str
+    tools: tuple[str, ...]
+
+
+PRESETS = (
+    DemoPreset(
+        slug="read-files",
+        name="Read files",
+        description="Looks into the workspace and changes nothing.",
+        tools=("read_file", "search_workspace"),
+    ),
+    DemoPreset(
+        slug="work-on-files",
+        name="Work on files",
+        description="Reads the workspace, writes files and hands over notes.",
+        tools=("emit_artifact", "read_file", "search_workspace", "write_file"),
+    ),
+    DemoPreset(
+        slug="look-up-orders",
+        name="Look up orders",
+        description="Orders with their payments and refunds.",
+        tools=("get_order", "list_payments", "list_refunds", "search_orders"),
+    ),
+)
 
 MODELS = (
     DemoModel(name="demo-support", label="Demo: support", window=16_384),
     DemoModel(name="demo-refund", label="Demo: refunds"),
     DemoModel(name="demo-report", label="Demo: reports", prices=("1.25", "0.125", "10.00")),
+    DemoModel(name="demo-files", label="Demo: files"),
     DemoModel(name="demo-long", label="Demo: 40 rounds", window=131_072),
     DemoModel(name="demo-stubborn", label="Demo: repeats itself"),
     DemoModel(name="demo-truncated", label="Demo: thinks long"),
@@ -96,6 +129,16 @@ CONFIGURATIONS = (
             "thinking": "low",
             "tools": ["list_refunds", "sales_summary", "search_orders", "stock_levels"],
         },
+    ),
+    DemoConfiguration(
+        slug="checkout-files",
+        name="Checkout files",
+        description="Looks for the cause of a fault in the shop's files: a configuration, logs and notes.",
+        model="demo-files",
+        prompt="checkout-files",
+        tool_groups=("artifacts", "workspace"),
+        preset="work-on-files",
+        more={"max_rounds": 8, "thinking": "low", "workspace": "shop"},
     ),
     DemoConfiguration(
         slug="stock-audit",

@@ -57,6 +57,12 @@ DEMO_RUNS: tuple[RunRequest, ...] = (
         prompt="Audit the stock: all categories first, then article by article.",
     ),
     RunRequest(
+        configuration="checkout-files",
+        title="Too little VAT for Austria",
+        prompt="Our accountant says that orders to Austria carry far too little VAT since the end of November. Find out "
+        "why, since when, and which orders it concerns. Leave a note for support.",
+    ),
+    RunRequest(
         configuration="shop-reports",
         title="Weekly report, 23–29 November",
         prompt="Write the weekly report for 23 to 29 November.",

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 from django.db import transaction
 
-from demo.configurations import CONFIGURATIONS, MODELS, PROVIDER_SLUG, DemoConfiguration, DemoModel
-from demo.documents import Document, documents
+from demo.configurations import (
+    CONFIGURATIONS,
+    MODELS,
+    PRESETS,
+    PROVIDER_SLUG,
+    DemoConfiguration,
+    DemoModel,
+    DemoPreset,
+)
+from demo.documents import CONTENT, Document, documents
 from demo.models import LoadedItem, Product
 from demo.shop import create_shop
 from llmcore.models import (
@@ -16,7 +27,9 @@ from llmcore.models import (
     Provider,
     Skill,
     Snippet,
+    ToolPreset,
 )
+from llmcore.workspaces import workspace_named
 
 
 @transaction.atomic
@@ -38,6 +51,11 @@ def load_demo(*, demo_model_url: str) -> list[str]:
     for snippet in documents("snippets").values():
         if f"snippet:{snippet.slug}" in new:
             load_snippet(snippet)
+    if "workspace" in new:
+        copy_workspace()
+    for preset in PRESETS:
+        if f"preset:{preset.slug}" in new:
+            load_preset(preset)
     for model in MODELS:
         if f"model:{model.name}" in new:
             load_model(model)
@@ -53,6 +71,8 @@ def demo_keys() -> list[str]:
         f"provider:{PROVIDER_SLUG}",
         *(f"skill:{slug}" for slug in documents("skills")),
         *(f"snippet:{slug}" for slug in documents("snippets")),
+        "workspace",
+        *(f"preset:{preset.slug}" for preset in PRESETS),
         *(f"model:{model.name}" for model in MODELS),
         *(f"configuration:{configuration.slug}" for configuration in CONFIGURATIONS),
     ]
@@ -97,6 +117,20 @@ def load_snippet(document: Document) -> None:
     )
 
 
+def copy_workspace() -> None:
+    """The shop's files as a folder of their own, so that what models write changes no file of this project."""
+    workspace = workspace_named("shop")
+    if workspace is not None and not Path(workspace.root).exists():
+        shutil.copytree(CONTENT / "workspace", workspace.root, dirs_exist_ok=True)
+
+
+def load_preset(preset: DemoPreset) -> None:
+    ToolPreset.objects.get_or_create(
+        slug=preset.slug,
+        defaults={"name": preset.name, "description": preset.description, "tools": list(preset.tools)},
+    )
+
+
 def load_model(model: DemoModel) -> None:
     provider = Provider.objects.filter(slug=PROVIDER_SLUG).first()
     if provider is not None:
@@ -114,6 +148,7 @@ def load_configuration(plan: DemoConfiguration) -> None:
         model=model,
         system_prompt=documents("prompts")[plan.prompt].body.strip(),
         tool_groups=list(plan.tool_groups),
+        tool_preset=ToolPreset.objects.filter(slug=plan.preset).first(),
         **plan.more,
     )
     skills = Skill.objects.in_bulk(plan.skills, field_name="slug")

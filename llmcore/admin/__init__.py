@@ -4,7 +4,7 @@ from llmcore.admin.configurations import ConfigurationAdmin
 from llmcore.admin.prompts import SkillAdmin, SnippetAdmin
 from llmcore.admin.providers import LanguageModelAdmin, ProviderAdmin
 from llmcore.admin.rules import ActionRuleAdmin
-from llmcore.admin.tools import ToolSwitchAdmin
+from llmcore.admin.tools import ToolPresetAdmin, ToolSwitchAdmin
 from llmcore.admin.usage import UsageRecordAdmin
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "ProviderAdmin",
     "SkillAdmin",
     "SnippetAdmin",
+    "ToolPresetAdmin",
     "ToolSwitchAdmin",
     "UsageRecordAdmin",
 ]

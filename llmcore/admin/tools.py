@@ -1,4 +1,4 @@
-"""The tools of the site in the admin: one page that switches them and their groups on and off."""
+"""The tools of the site in the admin: one page that switches them and their groups on and off, and their presets."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
+from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from llmcore.forms.tools import ToolSwitchesForm
-from llmcore.models import ToolGroupSwitch, ToolSwitch
+from llmcore.forms.tools import ToolPresetForm, ToolSwitchesForm
+from llmcore.models import ToolGroupSwitch, ToolPreset, ToolSwitch
 from llmcore.tools.registry import all_tools
 
 CHANGE_GROUPS = "llmcore.change_toolgroupswitch"
@@ -74,3 +76,30 @@ class ToolSwitchAdmin(admin.ModelAdmin):
             for name, enabled in moved.items():
                 row, _created = model.objects.update_or_create(name=name, defaults={"enabled": enabled})
                 self.log_change(request, row, _("Switched on.") if enabled else _("Switched off."))
+
+
+@admin.register(ToolPreset)
+class ToolPresetAdmin(admin.ModelAdmin):
+    """Named sets of tools, for configurations and for the form of a new run."""
+
+    class Media:
+        css = {"all": ["llmcore/admin.css"]}
+
+    form = ToolPresetForm
+    list_display = ["name", "description", "tool_names", "used_by"]
+    search_fields = ["name", "slug", "description"]
+    prepopulated_fields = {"slug": ["name"]}
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows: QuerySet[Any] = super().get_queryset(request)
+        counted: QuerySet[Any] = rows.annotate(used_by_count=Count("configurations"))
+        return counted
+
+    @admin.display(description=gettext_lazy("tools"))
+    def tool_names(self, obj: ToolPreset) -> str:
+        return ", ".join(map(str, obj.tools))
+
+    @admin.display(description=gettext_lazy("used by"), ordering="used_by_count")
+    def used_by(self, obj: Any) -> int:
+        count: int = obj.used_by_count
+        return count

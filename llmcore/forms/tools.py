@@ -1,4 +1,4 @@
-"""The form that switches the tools of the site on and off."""
+"""The forms of tools: switches for the site, and presets."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy
 
-from llmcore.forms.fields import EFFECTS
+from llmcore.forms.fields import EFFECTS, TOOL_LIST, tool_choices
+from llmcore.models import ToolPreset
 from llmcore.tools.base import Tool
+from llmcore.tools.registry import all_tools
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,3 +96,25 @@ class ToolSwitchesForm(forms.Form):
 
     def _tool_rows(self, names: Iterable[str]) -> list[ToolRow]:
         return [ToolRow(name=name, switch=self[f"tool:{name}"], tool=self.known.get(name)) for name in names]
+
+
+class ToolPresetForm(forms.ModelForm):
+    """A preset as it is ticked."""
+
+    tools = forms.MultipleChoiceField(
+        label=gettext_lazy("Tools"),
+        widget=forms.CheckboxSelectMultiple(attrs=TOOL_LIST),
+        help_text=gettext_lazy("Of these a run is offered what its configuration's groups have and its user may use."),
+    )
+
+    class Meta:
+        model = ToolPreset
+        fields = ["name", "slug", "description", "tools"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "tools" in self.fields:
+            self.fields["tools"].choices = tool_choices(all_tools(), self.instance.tools)  # type: ignore[attr-defined]
+
+    def clean_tools(self) -> list[str]:
+        return list(self.cleaned_data["tools"])

@@ -226,6 +226,15 @@ class NewRunForm(forms.Form):
         ]
 
     @property
+    def offered_groups(self) -> list[ToolOptionGroup]:
+        return [group for group in self.tool_options if group.selectable]
+
+    @property
+    def closed_groups(self) -> list[ToolOptionGroup]:
+        """Groups of which no tool can be offered."""
+        return [group for group in self.tool_options if not group.selectable]
+
+    @property
     def parameters(self) -> list[ParameterInput]:
         row = self.choices.configuration
         if row is None:

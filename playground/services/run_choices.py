@@ -52,6 +52,16 @@ class ToolGroup:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PresetChoice:
+    """A named set of tools that can be ticked at once: `tools` are those of it that can be offered."""
+
+    slug: str
+    name: str
+    description: str
+    tools: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunChoices:
     """Everything that can be chosen once `configuration` is. `problem` says why that one can't be used as it stands."""
 
@@ -60,6 +70,7 @@ class RunChoices:
     skills: tuple[TextChoice, ...]
     snippets: tuple[TextChoice, ...]
     tool_groups: tuple[ToolGroup, ...]
+    tool_presets: tuple[PresetChoice, ...] = ()
     problem: str = ""
 
     @property
@@ -84,12 +95,14 @@ def load_run_choices(*, user: User, configuration: str = "") -> RunChoices:
     )
     row = next((row for row in rows if row.slug == configuration), None) or _likely(rows, user)
     value, problem = _load(row)
+    groups = _tool_groups(value, user) if value else ()
     return RunChoices(
         configurations=rows,
         configuration=row,
         skills=_text_choices(models.Skill, {skill.slug for skill in value.skills} if value else set()),
         snippets=_text_choices(models.Snippet, {snippet.slug for snippet in value.snippets} if value else set()),
-        tool_groups=_tool_groups(value, user) if value else (),
+        tool_groups=groups,
+        tool_presets=_tool_presets(groups),
         problem=problem,
     )
 
@@ -117,6 +130,21 @@ def _text_choices(model: type[models.Skill] | type[models.Snippet], configured: 
         TextChoice(slug=slug, name=name, tokens=estimate_tokens(body), enabled=enabled, configured=slug in configured)
         for slug, name, body, enabled in model.objects.order_by("slug").values_list("slug", "name", "body", "enabled")
     )
+
+
+def _tool_presets(groups: tuple[ToolGroup, ...]) -> tuple[PresetChoice, ...]:
+    """The presets of which something can be offered."""
+    usable = {tool.name for group in groups for tool in group.tools if not tool.unavailable}
+    presets = (
+        PresetChoice(
+            slug=row.slug,
+            name=row.name,
+            description=row.description,
+            tools=tuple(name for name in row.tools if name in usable),
+        )
+        for row in models.ToolPreset.objects.all()
+    )
+    return tuple(preset for preset in presets if preset.tools)
 
 
 def _tool_groups(configuration: Configuration, user: User) -> tuple[ToolGroup, ...]:

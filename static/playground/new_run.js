@@ -245,6 +245,12 @@
   form.addEventListener("click", (event) => {
     const button = event.target.closest("[data-move]");
     if (button) move(button);
+    const preset = event.target.closest("[data-preset]");
+    if (preset) {
+      const wanted = new Set(preset.dataset.preset.split(" "));
+      for (const tool of all("[name=tools]:enabled", form)) tool.checked = wanted.has(tool.value);
+      changed();
+    }
     const only = event.target.closest("[data-only-selected]");
     if (only) {
       only.setAttribute("aria-pressed", only.getAttribute("aria-pressed") !== "true");

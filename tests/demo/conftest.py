@@ -20,7 +20,7 @@ from llmcore.runs.loop import LoopEnd, ToolLoop
 from llmcore.tools.base import ToolContext
 from llmcore.tools.registry import all_tools
 from llmcore.trace import RunTrace, StepKind
-from playground.services.prepare_run import PreparedRun, prepare_run
+from playground.services.prepare_run import PreparedRun, context_for, prepare_run
 from playground.services.start_run import RunRequest
 
 
@@ -84,7 +84,7 @@ def run_demo(transactional_db: None, demo_model_url: str) -> Callable[[RunReques
                     provider=prepared.call.provider,
                     model=prepared.call.model,
                     tools={tool.name: tool for tool in prepared.gate.offered},
-                    context=ToolContext(user=admin),
+                    context=context_for(prepared.configuration, user=admin),
                     trace=trace,
                     after_tool=connections.close_all,
                 )

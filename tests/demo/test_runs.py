@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from demo.management.commands.demo_model import SCENARIOS
 from demo.models import Order, OrderNote, Refund
 from demo.runs import DEMO_RUNS, DOUBLE_CHARGE
+from demo.services import copy_workspace
 from llmcore.errors import ErrorKind
 from llmcore.prompts.assembly import DropReason
 from llmcore.providers.scripted import load_scenarios
@@ -200,3 +204,23 @@ def test_every_scenario_is_run_by_these_tests() -> None:
     tested = {*OF, "slow-writer", "filtered-draft", "silent-model", "refund-desk"}
 
     assert len(tested) == len(load_scenarios(SCENARIOS))
+
+
+def test_the_cause_in_the_files_is_found_and_told_truly(run_demo: Run, settings: Any, tmp_path: Path) -> None:
+    root = tmp_path / "workspace"
+    settings.LLM_WORKSPACES = {"shop": {"root": str(root), "write": True, "write_freely": ["notes/**"]}}
+    copy_workspace()
+
+    run = run_demo(OF["checkout-files"])
+
+    assert run.end.outcome.reason is EndReason.COMPLETED and run.end.state.rounds_used == 5
+    assert [failed for _, failed in run.calls] == [False] * 8
+    affected = re.findall(r"order=(\S+) .*gross=(\S+) vat_rate=0.02 vat=(\S+)", run.results("search_workspace")[-1])
+    booked = sum(Decimal(vat) for _, _, vat in affected)
+    owed = sum(round(Decimal(gross) / 6, 2) for _, gross, _ in affected)
+    answer = run.end.outcome.answer
+    assert f"{len(affected)} orders" in answer
+    assert f"Booked are €{booked}, owed €{owed}: €{owed - booked} too little" in answer
+    assert "AT = 0.02" in (root / "config/checkout.toml").read_text().splitlines()[7]
+    note = (root / "notes/2026-11-29-vat-austria.md").read_text()
+    assert set(re.findall(r"`(DJ-\d+)`", note)) == {order for order, _, _ in affected}

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.core.exceptions import ValidationError
 from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
-from llmcore.models import ToolGroupSwitch, ToolSwitch
-from llmcore.store import disabled_groups, disabled_tools
+from llmcore.models import ToolGroupSwitch, ToolPreset, ToolSwitch
+from llmcore.store import disabled_groups, disabled_tools, load_configuration
 from llmcore.tools.registry import all_tools
-from tests.factories import UserFactory
+from tests.factories import ConfigurationFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 URL = "admin:llmcore_toolswitch_changelist"
@@ -111,3 +112,28 @@ def test_the_page_takes_the_same_queries_for_any_number(
     ToolSwitch.objects.bulk_create(ToolSwitch(name=f"tool-{number}") for number in range(30))
     with django_assert_max_num_queries(4):
         admin.get(reverse(URL))
+
+
+def test_a_preset_is_ticked_together_and_kept_while_a_configuration_uses_it(admin_client: Client) -> None:
+    data = {"name": "Look up", "slug": "look-up", "description": "", "tools": ["search_orders", "get_order"]}
+    assert admin_client.post(reverse("admin:llmcore_toolpreset_add"), data).status_code == 302
+    preset = ToolPreset.objects.get()
+    assert sorted(preset.tools) == ["get_order", "search_orders"]
+    unknown = data | {"slug": "b", "tools": ["no"]}
+    assert admin_client.post(reverse("admin:llmcore_toolpreset_add"), unknown).status_code == 200
+
+    ConfigurationFactory(tool_preset=preset)
+    page = admin_client.get(reverse("admin:llmcore_toolpreset_changelist")).content.decode()
+    assert "search_orders" in page
+    admin_client.post(reverse("admin:llmcore_toolpreset_delete", args=[preset.pk]), {"post": "yes"})
+    assert ToolPreset.objects.exists()
+
+
+def test_a_configuration_takes_a_preset_or_a_list() -> None:
+    preset = ToolPreset.objects.create(slug="a", name="A", tools=["get_order"])
+    row = ConfigurationFactory(tool_preset=preset, tools=["get_order"], tool_groups=["orders"])
+    with pytest.raises(ValidationError, match="not both"):
+        row.clean()
+    row.tools = None
+    row.clean()
+    assert load_configuration(row).tools == ("get_order",)

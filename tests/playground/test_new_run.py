@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from llmcore.models import Configuration, ToolGroupSwitch, ToolSwitch
+from llmcore.models import Configuration, ToolGroupSwitch, ToolPreset, ToolSwitch
 from llmcore.tools.base import Tool
 from playground.models import Run
 from playground.services.start_run import RunRequest, write_run
@@ -433,3 +433,27 @@ def test_number_of_queries_does_not_grow_with_the_choices(client: Client, django
     for _ in range(10):
         ConfigurationFactory(skills=[SkillFactory()], snippets=[SnippetFactory()])
     assert queries() == few
+
+
+def test_presets_tick_what_of_them_can_be_offered(client: Client) -> None:
+    ToolPreset.objects.create(slug="lookup", name="Look up", tools=["search_orders", "get_customer", "terminal"])
+    ToolPreset.objects.create(slug="files", name="Files", tools=["read_file"])
+    ConfigurationFactory(tool_groups=["orders"])
+    page = page_of(client.get(URL))
+    assert 'data-preset="search_orders"' in page and "Look up" in page
+    assert "Files" not in page
+
+
+def test_the_preset_of_a_configuration_is_what_it_offers_by_default(client: Client) -> None:
+    preset = ToolPreset.objects.create(slug="lookup", name="Look up", tools=["search_orders"])
+    ConfigurationFactory(tool_groups=["orders"], tool_preset=preset)
+    page = page_of(client.get(URL))
+    assert ticked(page, "tools") == ["search_orders"]
+
+
+def test_groups_of_which_nothing_is_offered_are_folded_with_their_reasons(client: Client) -> None:
+    ConfigurationFactory(tool_groups=["orders", "workspace"])
+    page = page_of(client.get(URL))
+    offered, closed = page.split("Why are the other tools not offered?")
+    assert 'value="search_orders"' in offered and 'value="read_file"' not in offered
+    assert "The configuration has no workspace" in closed and "doesn't have its group" in closed
