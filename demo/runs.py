@@ -59,8 +59,8 @@ DEMO_RUNS: tuple[RunRequest, ...] = (
     RunRequest(
         configuration="checkout-files",
         title="Too little VAT for Austria",
-        prompt="Our accountant says that orders to Austria carry far too little VAT since the end of November. Find out "
-        "why, since when, and which orders it concerns. Leave a note for support.",
+        prompt="Our accountant says that orders to Austria carry far too little VAT since the end of November. Find "
+        "out why, since when, and which orders it concerns. Leave a note for support.",
     ),
     RunRequest(
         configuration="shop-reports",

@@ -198,6 +198,15 @@ def test_tools_follow_the_configuration_and_are_chosen_by_group(form: Page) -> N
     expect(form.locator("#preview .p-tooldef .pg-text")).to_contain_text("sales_summary")
 
 
+def test_a_preset_ticks_its_tools_and_no_others(form: Page) -> None:
+    expect(form.locator("[name=tools]:checked")).not_to_have_count(0)
+    form.get_by_role("button", name="Look up orders").click()
+    ticked = form.locator("[name=tools]:checked")
+    expect(ticked).to_have_count(4)
+    names = {box.get_attribute("value") for box in ticked.all()}
+    assert names == {"get_order", "list_payments", "list_refunds", "search_orders"}
+
+
 def test_what_is_wrong_is_said_at_the_field_and_nothing_is_lost(form: Page) -> None:
     form.check("#snippet_no-promises")
     form.locator("[data-advanced] summary").click()
