@@ -9,7 +9,7 @@
     const fork = link();
     if (!fork || !detail || !detail.dataset.fork) return;
     const { step } = detail.dataset;
-    fork.href = fork.href.replace(/\?.*/, `?at=${step}`);
+    fork.href = `${fork.href.split("?")[0]}?at=${step}`;
     fork.querySelector("[data-fork-label]").textContent = detail.dataset.fork;
     const retry = document.querySelector("[data-retry-form]");
     if (!retry) return;

@@ -197,3 +197,64 @@ def test_a_run_without_contents_says_why_it_can_not_be_forked(client: Client, ru
     Run.objects.filter(pk=run.pk).update(contents_deleted_at=run.created_at)
     response = client.get(address(run, 0), follow=True)
     assert "no longer stored" in response.content.decode()
+
+
+# --- tools that don't simply run ---
+
+
+def new_run(client: Client, **changes: Any) -> Any:
+    sent = {"prompt": "Where is it?", "override": "none", "system_override": "", "tools": ["read_policy"], **changes}
+    return client.post(reverse("playground:new_run"), data(**sent))
+
+
+@pytest.fixture
+def with_tools(configuration: Configuration) -> None:
+    Configuration.objects.filter(pk=configuration.pk).update(tool_groups=["policies"])
+
+
+@pytest.mark.usefixtures("with_tools")
+def test_a_result_is_typed_in_for_a_tool_and_asked_for_again_when_the_run_is(client: Client) -> None:
+    new_run(client, mode_read_policy="typed", typed_read_policy="lost\r\n", typed_failed_read_policy="on")
+    asked = Run.objects.get().request["replacements"]
+    assert [(item["tool"], item["mode"], item["text"], item["is_error"]) for item in asked] == [
+        ("read_policy", "typed", "lost\n", True)
+    ]
+    page = client.get(reverse("playground:new_run") + f"?from={Run.objects.get().pk}").content.decode()
+    assert '<option value="typed" selected>' in page and "lost" in page
+
+
+@pytest.mark.usefixtures("with_tools")
+def test_nothing_is_chosen_for_a_tool_that_is_not_offered(client: Client) -> None:
+    new_run(client, mode_list_policies="typed", mode_read_policy="ask")
+    assert [item["tool"] for item in Run.objects.get().request["replacements"]] == ["read_policy"]
+
+
+@pytest.mark.usefixtures("with_tools")
+def test_recorded_results_are_copied_from_a_run_that_one_may_see(client: Client) -> None:
+    recorded = RecordedRun(user_of(client))
+    recorded.round(tool="read_policy", result="order 1")
+    source = recorded.end()
+    new_run(client, mode_read_policy="recorded", recorded_from=str(source.pk))
+    child = Run.objects.exclude(pk=source.pk).get()
+    (item,) = child.request["replacements"]
+    assert (item["run"], [result["text"] for result in item["results"]]) == (source.pk, ["order 1"])
+
+
+@pytest.mark.usefixtures("with_tools")
+@pytest.mark.parametrize("number", ["", "999", "theirs"])
+def test_a_run_that_has_no_results_for_one_is_named_beside_the_field(client: Client, number: str) -> None:
+    recorded = RecordedRun(UserFactory())
+    recorded.round(tool="read_policy", result="order 1")
+    source = recorded.end()
+    given = str(source.pk) if number == "theirs" else number
+    page = new_run(client, mode_read_policy="recorded", recorded_from=given).content.decode()
+    assert 'id="recorded_from_errors"' in page
+    assert "Name the run" in page if not number else f"no run {given} that you may see" in page
+    assert Run.objects.count() == 1
+
+
+@pytest.mark.usefixtures("with_tools")
+def test_the_preview_says_which_tools_do_not_run(client: Client) -> None:
+    sent = data(prompt="Hi", override="none", system_override="", tools=["read_policy"], mode_read_policy="typed")
+    page = client.post(reverse("playground:preview"), sent, headers={"HX-Request": "true"}).content.decode()
+    assert "1 tool won&#x27;t run: read_policy." in page

@@ -144,3 +144,30 @@ def test_what_a_site_doesnt_store_is_printed_all_the_same(environment: dict[str,
     run = Run.objects.get()
     assert (run.prompt, run.answer, run.privacy_level) == ("", "", "metadata")
     assert refused.returncode == 1 and "excludes raw captures" in refused.stderr
+
+
+def test_it_goes_on_from_a_run_with_results_that_were_recorded_or_are_in_a_file(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    turns = (
+        Turn(tool_calls=(call("list_policies"),)),
+        Turn(tool_calls=(call("list_policies"), call("read_policy", name="refunds"))),
+        Turn(text="Read."),
+    )
+    (tmp_path / "policy.txt").write_text("No refunds on Mondays.")
+    with script(*turns, tool_groups=["policies"]) as model:
+        slug = model.configuration.slug
+        parent = model.run()
+        done = llm_run(
+            environment, slug, "--fork", str(parent.pk), "--at-round", "2", "--recorded-from", str(parent.pk),
+            "--tool-result", f"read_policy={tmp_path / 'policy.txt'}", "--json",
+        )  # fmt: skip
+        wrong = llm_run(environment, slug, "--prompt", "Hi", "--ask", "no_such_tool")
+
+    assert done.returncode == 0, done.stderr
+    child = Run.objects.exclude(pk=parent.pk).get()
+    assert (child.parent_id, child.forked_at_round, child.answer) == (parent.pk, 2, "Read.")
+    origins = [step.data["origin"]["run"] for step in child.steps.filter(kind="tool_result")]
+    assert origins == [parent.pk, None]
+    assert json.loads(done.stdout)["run"]["request"]["replacements"][0]["text"] == "No refunds on Mondays."
+    assert wrong.returncode == 1 and "no tool no_such_tool" in wrong.stderr
