@@ -151,7 +151,7 @@ def test_it_goes_on_from_a_run_with_results_that_were_recorded_or_are_in_a_file(
 ) -> None:
     turns = (
         Turn(tool_calls=(call("list_policies"),)),
-        Turn(tool_calls=(call("list_policies"), call("read_policy", name="refunds"))),
+        Turn(tool_calls=(call("list_policies"), {"name": "read_policy", "arguments": {"name": "refunds"}})),
         Turn(text="Read."),
     )
     (tmp_path / "policy.txt").write_text("No refunds on Mondays.")
