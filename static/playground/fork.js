@@ -2,7 +2,7 @@
 (function () {
   "use strict";
 
-  const link = () => document.querySelector("[data-fork]");
+  const link = () => document.querySelector("a[data-fork]");
 
   function follow() {
     const detail = document.getElementById("step-detail");

@@ -34,7 +34,7 @@ def test_an_edited_result_goes_to_the_model_and_the_child_says_so(page: Page) ->
     page.fill("#id_temperature", "0.9")
     page.get_by_role("button", name="Run the fork").click()
     page.wait_for_url(re.compile(r"/runs/\d+/"))
-    expect(page.locator(".pg-pill").first).to_have_text("Completed")
+    expect(page.locator(".pg-pill").first).to_have_text("Done")
     family = page.locator(".pg-family")
     expect(family).to_contain_text(
         re.compile(r"forked from run \d+ at round 2: 1 message edited, temperature .* → 0.9")
@@ -46,11 +46,12 @@ def test_an_edited_result_goes_to_the_model_and_the_child_says_so(page: Page) ->
 
 def test_a_message_opens_when_it_is_wanted_and_what_was_typed_survives_a_refusal(page: Page) -> None:
     open_tool(page)
-    page.click("[data-fork]")
-    user = page.locator("[data-message].p-user, [data-message].p-skill").first
+    page.click("a[data-fork]")
+    user = page.locator('[data-message]:has(.role:text-is("user"))').first
     user.locator("summary").click()
-    text = user.locator("textarea").last
-    text.fill("   ")
+    expect(user.locator("textarea").first).to_be_visible()
+    for text in user.locator("textarea").all():
+        text.fill("   ")
     page.fill("#id_title", "Kept")
     page.get_by_role("button", name="Dry run").click()
     expect(page.get_by_role("alert").first).to_contain_text("Nothing was started.")
@@ -60,7 +61,7 @@ def test_a_message_opens_when_it_is_wanted_and_what_was_typed_survives_a_refusal
 def test_the_page_fits_a_telephone(open_page: Callable[..., Page]) -> None:
     page = open_page(width=390, color_scheme="dark")
     open_run(page, RUN)
-    page.goto(page.locator("[data-fork]").get_attribute("href") or "")
+    page.goto(page.locator("a[data-fork]").get_attribute("href") or "")
     page.get_by_text("Answer calls without running the tool").click()
     page.locator(".pg-replace select").first.select_option("typed")
     expect(page.locator(".pg-replace textarea").first).to_be_visible()
@@ -69,14 +70,14 @@ def test_the_page_fits_a_telephone(open_page: Callable[..., Page]) -> None:
 
 def test_a_typed_in_result_is_given_and_the_step_says_so(page: Page) -> None:
     open_run(page, RUN)
-    page.goto(page.locator("[data-fork]").get_attribute("href") or "")
+    page.goto(page.locator("a[data-fork]").get_attribute("href") or "")
     page.get_by_text("Answer calls without running the tool").click()
     page.select_option("#id_mode_get_order", "typed")
     page.fill("#id_typed_get_order", "Order DJ-48205 is in the mail.")
     expect(page.locator("#preview")).to_contain_text("1 tool won't run: get_order.")
     page.get_by_role("button", name="Run the fork").click()
     page.wait_for_url(re.compile(r"/runs/\d+/$|/runs/\d+/#"))
-    expect(page.locator(".pg-pill").first).to_have_text("Completed")
+    expect(page.locator(".pg-pill").first).to_have_text("Done")
     page.locator('.pg-step:has-text("get_order")').first.click()
     expect(page.locator("[data-origin]")).to_contain_text("Typed-in result. The tool did not run.")
     expect(page.locator("#step-panel")).to_contain_text("is in the mail")
