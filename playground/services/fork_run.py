@@ -54,7 +54,10 @@ def read_fork_point(*, run: Run, at: int) -> ForkPoint:
     assert run.plan is not None
     steps, contents = load_steps(run.pk), load_contents(run.pk)
     end = end_of_fork(steps, at)
-    state = awaiting(replay(initial_state(run, contents), (s for s in steps if s.sequence < end), contents))
+    try:
+        state = awaiting(replay(initial_state(run, contents), (s for s in steps if s.sequence < end), contents))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigurationError("What this run began with can't be read, so nothing can go on from it.") from error
     used = run.plan["configuration"]
     fork = Fork(
         run=run.pk,

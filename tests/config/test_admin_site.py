@@ -27,7 +27,9 @@ def test_runs_stand_under_the_heading_of_the_runtime() -> None:
 
 
 def test_runs_have_a_heading_of_their_own_for_those_who_see_nothing_else() -> None:
-    assert headings(UserFactory(permissions=["playground.view_run"])) == {"LLM playground": ["Playground runs"]}
+    shown = headings(UserFactory(permissions=["playground.view_run"]))
+
+    assert shown == {"LLM playground": ["Playground runs", "Proposed actions"]}
 
 
 def test_the_page_of_the_runtime_lists_the_runs_too() -> None:

@@ -78,7 +78,7 @@ def test_as_json_it_prints_the_whole_run_and_nothing_else(environment: dict[str,
     [
         (Turn(tool_calls=(call("list_policies"),)), 10, "max_rounds"),
         (Turn(text="Well", finish_reason="length"), 11, "truncated"),
-        (Turn(status=401), 16, "The provider refused the API key"),
+        (Turn(status=401), 16, "has no API key"),
     ],
 )
 def test_its_exit_status_tells_how_the_run_ended(environment: dict[str, str], turn: Turn, code: int, says: str) -> None:
