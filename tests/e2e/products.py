@@ -74,7 +74,7 @@ def embedded(folder: Path) -> Iterator[Product]:
     for name in ("DATABASE_URL", "REDIS_URL"):
         environment.pop(name, None)
     process = subprocess.Popen(
-        [sys.executable, "manage.py", "embedded", "--port", str(free_port())],
+        [sys.executable, "manage.py", "embedded", "--port", str(free_port()), "--model-port", str(free_port())],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,

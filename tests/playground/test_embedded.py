@@ -78,7 +78,7 @@ def started(data_dir: Path, *, port: int, log: str = "first") -> Iterator[Produc
     path = data_dir.parent / log
     with path.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "manage.py", "embedded", "--port", str(port)],
+            [sys.executable, "manage.py", "embedded", "--port", str(port), "--model-port", str(free_port())],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,

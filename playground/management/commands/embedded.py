@@ -57,6 +57,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default=LOOPBACK, help="address to listen on (default: %(default)s)")
         parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: %(default)s)")
+        parser.add_argument(
+            "--model-port", type=int, default=MODEL_PORT, help="port of the demo model (default: %(default)s)"
+        )
         parser.add_argument("--no-detect", action="store_true", help="don't look for model servers and API keys")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -66,14 +69,14 @@ class Command(BaseCommand):
             signal.signal(number, self._ask_to_stop)
         with only_one():
             try:
-                self._run(**{name: options[name] for name in ("host", "port", "no_detect")})
+                self._run(**{name: options[name] for name in ("host", "port", "model_port", "no_detect")})
             except Stopped:
                 self._say("Stopped.")
 
-    def _run(self, *, host: str, port: int, no_detect: bool) -> None:
+    def _run(self, *, host: str, port: int, model_port: int, no_detect: bool) -> None:
         self._migrate()
         admin = self._admin()
-        model_port, web_port = free_port(LOOPBACK, MODEL_PORT), free_port(host, port)
+        model_port, web_port = free_port(LOOPBACK, model_port), free_port(host, port)
         model_url = f"http://{LOOPBACK}:{model_port}/v1"
         load_demo(demo_model_url=model_url)
         tree = ProcessTree(
