@@ -25,7 +25,8 @@ class ActionRuleAdmin(admin.ModelAdmin):
     list_editable = ["position", "enabled"]
     list_filter = ["ruling", "enabled"]
     search_fields = ["name", "tool", "pattern"]
-    autocomplete_fields = ["user", "group"]
+    # To choose from a list, users would have to be in the admin, and a site may keep its own elsewhere.
+    raw_id_fields = ["user"]
     list_select_related = ["user", "group"]
     fieldsets = [
         (None, {"fields": ["name", "ruling", "enabled", "position"]}),

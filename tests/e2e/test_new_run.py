@@ -21,6 +21,8 @@ def form(page: Page) -> Page:
 def choose(page: Page, configuration: str) -> None:
     """Chooses a configuration and waits until the form and the preview have followed."""
     page.select_option("#id_configuration", configuration)
+    # It may have been chosen already, and then nothing else tells that its lists are exchanged.
+    expect(page.locator("#id_configuration.htmx-request")).to_have_count(0)
     expect(page.locator("[name=tools_of]")).to_have_value(configuration)
     settled(page)
 

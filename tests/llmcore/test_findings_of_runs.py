@@ -114,7 +114,7 @@ async def test_a_failed_provider_is_found(shop: LoopBench) -> None:
     (finding,) = await found(shop)
     assert finding.id == "provider_error"
     assert "HTTP 401" in finding.title
-    assert "enter a valid key" in finding.detail
+    assert "has no API key here" in finding.detail
 
 
 async def test_an_answer_without_words_is_found(shop: LoopBench) -> None:
