@@ -25,7 +25,7 @@ LINT: dict[str, list[str]] = {
 DATABASE_TESTS = ["tests/config", "tests/llmcore", "tests/playground", "tests/security"]
 BROWSER_TESTS_ON_SERVERS = ["tests/e2e/test_main_job.py", "tests/e2e/test_history.py"]
 # Tests wait more than they compute.
-SUITES_AT_A_TIME = 3
+SUITES_AT_A_TIME = 2
 IN_PARALLEL = ["--ignore=tests/e2e", "--ignore=tests/servers", "-n", "2", "--dist", "loadfile"]
 
 
