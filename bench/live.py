@@ -1,9 +1,10 @@
 """How soon a person sees what happens, in a real browser on the running product: `python -m bench.live [--servers]`.
 
 Each run is started by a click on Run. Measured are the time from the click until its first step stands on the page of
-the run, and for every step the time from when the loop recorded it until it stands there. Both are counted to the frame
-in which the browser shows it. When a step was recorded is told by the run's start and the step's own times, which lets
-it look some milliseconds too old: the figures are on the high side.
+the run, for every step the time from when the loop recorded it until it stands there, and the time from a click on
+Cancel until the page says that the run has stopped. All are counted to the frame in which the browser shows it. When a
+step was recorded is told by the run's start and the step's own times, which lets it look some milliseconds too old: the
+figures are on the high side.
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ SEEN = """() => {
     read: at(entry.domContentLoadedEventEnd),
   };
 }"""
+STREAMING = "() => document.querySelector('[data-partial=text]')?.textContent.length > 20"
+STOPPED = """() => document.querySelector('.pg-pill--cancelled')?.checkVisibility()
+  && performance.timeOrigin + performance.now()"""
 # What happens between the click and the first step, in this order.
 STAGES = {
     "redirected": "click to the redirect",
@@ -95,6 +99,18 @@ def start_and_watch(page: Page, pk: int) -> tuple[dict[str, float], list[float]]
     return click, later
 
 
+def cancel_and_watch(page: Page, pk: int) -> float:
+    """Milliseconds from a click on Cancel, while an answer streams in, until the page says that the run has stopped."""
+    page.goto(f"/admin/playground/new/?from={pk}")
+    page.wait_for_selector("[data-preview]:not([aria-busy=true])")
+    page.locator("[data-run]").click()
+    page.wait_for_url(re.compile(r"/runs/\d+/"))
+    page.wait_for_function(STREAMING)
+    page.get_by_role("button", name="Cancel").click()
+    stopped: float = page.wait_for_function(STOPPED).json_value()
+    return stopped - page.evaluate("Number(sessionStorage.getItem('clicked'))")
+
+
 def recorded_steps(page: Page, number: int) -> tuple[dict[str, Any], dict[int, float]]:
     """The run, and when each step of it was recorded, in milliseconds of the clock that the browser has, too."""
     export: dict[str, Any] = page.request.get(f"/admin/playground/runs/{number}/export/").json()
@@ -131,12 +147,14 @@ def main() -> None:
             click, later = start_and_watch(page, pk)
             clicks.append(click)
             laters += later
+        stops = [cancel_and_watch(page, pk) for _ in range(max(1, options.runs // 2))]
         browser.close()
     print(f"Milliseconds, {'PostgreSQL and Redis' if options.servers else 'embedded'}; load {os.getloadavg()[0]:.1f}")
     print(f"{'':36}{'median':>8}{'least':>8}{'p90':>8}{'n':>6}")
     for name in clicks[0]:
         print_row(name, [click[name] for click in clicks])
     print_row("recorded step to the screen", laters)
+    print_row("click on Cancel to the stopped run", stops)
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ def load_configuration(plan: DemoConfiguration) -> None:
     model = LanguageModel.objects.filter(provider__slug=PROVIDER_SLUG, name=plan.model).first()
     if model is None or Configuration.objects.filter(slug=plan.slug).exists():
         return
-    configuration = Configuration.objects.create(
+    configuration = Configuration(
         slug=plan.slug,
         name=plan.name,
         description=plan.description,
@@ -151,6 +151,7 @@ def load_configuration(plan: DemoConfiguration) -> None:
         tool_preset=ToolPreset.objects.filter(slug=plan.preset).first(),
         **plan.more,
     )
+    configuration.save(keep_version=False)
     skills = Skill.objects.in_bulk(plan.skills, field_name="slug")
     ConfigurationSkill.objects.bulk_create(
         ConfigurationSkill(configuration=configuration, skill=skills[slug], position=position)
@@ -163,3 +164,5 @@ def load_configuration(plan: DemoConfiguration) -> None:
         for position, slug in enumerate(plan.snippets)
         if slug in snippets
     )
+    # Once it is complete, so that it begins at version 1.
+    configuration.keep_version()

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,15 +62,15 @@ def stop(process: subprocess.Popen[bytes], timeout_s: float = 20, number: signal
     return True
 
 
-class Server:
+class Server(ABC):
     """A server on a port of its own that can be stopped and started again, with what it had stored or without."""
 
     def __init__(self) -> None:
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def start(self) -> None: ...
 
     def stop(self) -> None:
         if self.process is not None:

@@ -1,6 +1,6 @@
 """The index of what runs say: a virtual table on SQLite, a column of lexemes on PostgreSQL. No model stands for it."""
 
-from django.db import migrations
+from django.db import NotSupportedError, migrations
 
 CREATE = {
     "sqlite": ["CREATE VIRTUAL TABLE playground_search USING fts5(words, tokenize = 'unicode61 remove_diacritics 0')"],
@@ -14,7 +14,7 @@ CREATE = {
 def create(apps, schema_editor):
     vendor = schema_editor.connection.vendor
     if vendor not in CREATE:
-        raise NotImplementedError(f"runs can be searched on PostgreSQL and SQLite, not on {vendor}")
+        raise NotSupportedError(f"The playground runs on PostgreSQL and SQLite, not on {vendor}: change DATABASES.")
     for statement in CREATE[vendor]:
         schema_editor.execute(statement)
 

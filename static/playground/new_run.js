@@ -32,7 +32,7 @@
   function count() {
     for (const list of all("[data-checklist]", form)) countList(list);
     for (const group of all("[data-group]", form)) countGroup(group);
-    const tools = all("[name=tools]", form);
+    const tools = all("[name=tools]:enabled", form);
     const hint = form.querySelector("[data-tools] [data-count]");
     if (hint) hint.textContent = `${tools.filter((tool) => tool.checked).length} of ${tools.length} selected`;
     const advanced = form.querySelector("[data-advanced]");

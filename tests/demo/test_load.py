@@ -14,6 +14,7 @@ from llmcore.models import Configuration, LanguageModel, Provider, Skill, Snippe
 from llmcore.providers.scripted import load_scenarios
 from llmcore.store import load_configuration, load_skills, load_snippets
 from llmcore.tools.registry import all_tools
+from llmcore.versions import keep_versions
 
 pytestmark = pytest.mark.django_db
 
@@ -96,6 +97,14 @@ def test_loaded_rows_are_what_the_admin_would_accept() -> None:
     for skill in Skill.objects.all():
         assert set(skill.allowed_tools or ()) <= set(all_tools())
         assert skill.is_sealed
+
+
+def test_nothing_loaded_is_on_its_second_version_when_it_is_first_used() -> None:
+    load_demo(demo_model_url=URL)
+    for configuration in Configuration.objects.all():
+        keep_versions(configuration=configuration.slug)
+
+    assert {row.version for model in (Configuration, Skill, Snippet) for row in model.objects.all()} == {1}
 
 
 def test_every_model_has_its_scenario_and_every_scenario_a_configuration() -> None:

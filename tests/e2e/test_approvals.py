@@ -8,6 +8,9 @@ from collections.abc import Callable
 from playwright.sync_api import Page, expect
 
 INBOX = "/admin/playground/actions/"
+# Pairs of cells of which one lies on the other.
+OVERLAPS = """cells => cells.map(cell => cell.getBoundingClientRect()).flatMap((a, i, all) => all.slice(i + 1).filter(
+  b => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1)).length"""
 
 
 def start_refund(page: Page) -> str:
@@ -32,6 +35,8 @@ def test_a_decision_by_key_reaches_everybody_who_looks_at_the_run(open_page: Cal
     expect(inbox.locator("#actions-list")).to_contain_text("Refund 64.90 EUR")
     expect(inbox.locator("#nav-sidebar")).to_contain_text(re.compile(r"Proposed actions \(\d+\)"))
     assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    inbox.set_viewport_size({"width": 390, "height": 844})
+    assert inbox.locator("#actions-list tbody tr").first.locator("td").evaluate_all(OVERLAPS) == 0
 
     page.fill("textarea[name=reason]", "Not before the bank answers.")
     page.keyboard.press("Alt+KeyR")
