@@ -10,7 +10,7 @@ from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
 from llmcore.providers.json_text import encode_json
-from llmcore.providers.ollama_reading import THINKING_FIELD, OllamaStream, read_reply
+from llmcore.providers.ollama_reading import THINKING_FIELD, OllamaStream, read_ollama_reply
 from llmcore.providers.openai_chat import tool_json
 
 
@@ -88,7 +88,7 @@ class Ollama(Adapter):
         return body
 
     def decode(self, reply: WireReply, call: ModelCall) -> ModelResponse:
-        return read_reply(reply, call)
+        return read_ollama_reply(reply, call)
 
     def stream_decoder(self, call: ModelCall) -> StreamDecoder:
         return OllamaStream(call)

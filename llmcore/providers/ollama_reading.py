@@ -9,11 +9,12 @@ from llmcore.messages import JSON, Delta, ModelResponse
 from llmcore.providers.answer import Answer
 from llmcore.providers.base import ModelCall, WireReply
 from llmcore.providers.call_drafts import CallDraft, read_id
-from llmcore.providers.failures import broken, describe_body, error_in, failure, http_failure
+from llmcore.providers.failures import broken, describe_body, error_in, failure
 from llmcore.providers.finish import OLLAMA_REASONS
 from llmcore.providers.json_text import decode_json, encode_json
 from llmcore.providers.lines import LineReader, LineTooLong
 from llmcore.providers.token_counts import count, total_of
+from llmcore.providers.whole_reply import read_reply
 from llmcore.usage import Usage
 
 USAGE_FIELDS = ("prompt_eval_count", "prompt_eval_cached_count", "eval_count")
@@ -85,23 +86,17 @@ def read_usage(raw: Mapping[str, JSON]) -> Usage | None:
     )
 
 
-def read_reply(reply: WireReply, call: ModelCall) -> ModelResponse:
+def read_ollama_reply(reply: WireReply, call: ModelCall) -> ModelResponse:
     """Read a whole HTTP response; a failure is a response with an error."""
-    content_type = reply.headers.get("content-type", "")
-    if reply.status >= 300:
-        return ModelResponse(error=http_failure(reply.status, reply.body, content_type))
-    if not reply.body.strip():
-        message = "The server answered with an empty body."
-        return ModelResponse(error=broken(ErrorKind.EMPTY_RESPONSE, message, reply.status))
-    try:
-        body = decode_json(reply.body)
-    except ValueError:
-        return read_lines(reply, call)
+    return read_reply(reply, lambda body, status: read_body(body, call, status), lambda other: read_lines(other, call))
+
+
+def read_body(body: JSON, call: ModelCall, status: int) -> ModelResponse:
     if not isinstance(body, dict) or not isinstance(body.get("message"), dict):
         report = error_in(body)
         message = "The server's answer has no message: it is no answer of Ollama's chat API."
-        error = failure(report, reply.status) if report else None
-        return ModelResponse(error=error or broken(ErrorKind.MALFORMED_RESPONSE, message, reply.status))
+        error = failure(report, status) if report else None
+        return ModelResponse(error=error or broken(ErrorKind.MALFORMED_RESPONSE, message, status))
     reader = OllamaReader(call)
     reader.take(body)
     return reader.response(streamed=False)

@@ -13,6 +13,7 @@ from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply,
 from llmcore.providers.json_text import encode_json
 from llmcore.providers.openai_reading import chat_stream, read_chat_reply
 from llmcore.providers.tool_names import short_id, wire_name
+from llmcore.providers.tool_options import tool_options
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,7 +126,7 @@ class OpenAIChat(Adapter):
             options.update(self.thinking_options(call, parameters.thinking))
         if call.response_schema is not None:
             options["response_format"] = self.response_format(call.response_schema)
-        options.update(self._tools(call))
+        options.update(tool_options(call, tool_json, tool_choice))
         if call.stream:
             options["stream"] = True
             if self.dialect.asks_for_usage:
@@ -138,16 +139,6 @@ class OpenAIChat(Adapter):
 
     def response_format(self, schema: JSON) -> JSON:
         return {"type": "json_schema", "json_schema": {"name": "response", "schema": schema, "strict": True}}
-
-    def _tools(self, call: ModelCall) -> dict[str, JSON]:
-        choosable = call.model.supports_tool_choice
-        if not call.tools or (call.tool_choice == "none" and not choosable):
-            return {}
-        return {
-            "tools": [tool_json(tool) for tool in call.tools],
-            "tool_choice": tool_choice(call.tool_choice) if choosable else None,
-            "parallel_tool_calls": call.parameters.parallel_tool_calls,
-        }
 
     def decode(self, reply: WireReply, call: ModelCall) -> ModelResponse:
         return read_chat_reply(reply, call)

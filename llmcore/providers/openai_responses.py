@@ -13,6 +13,7 @@ from llmcore.providers.blocks import extra_of, in_order
 from llmcore.providers.json_text import encode_json
 from llmcore.providers.responses_reading import WIRE, read_responses_reply, responses_stream
 from llmcore.providers.tool_names import short_id, wire_name
+from llmcore.providers.tool_options import tool_options
 
 MAX_ID = 64
 
@@ -97,20 +98,10 @@ class OpenAIResponses(Adapter):
         if call.response_schema is not None:
             schema = {"type": "json_schema", "name": "response", "schema": call.response_schema, "strict": True}
             options["text"] = {"format": schema}
-        options.update(self._tools(call))
+        options.update(tool_options(call, tool_json, tool_choice))
         if call.stream:
             options["stream"] = True
         return {name: value for name, value in options.items() if value is not None}
-
-    def _tools(self, call: ModelCall) -> dict[str, JSON]:
-        choosable = call.model.supports_tool_choice
-        if not call.tools or (call.tool_choice == "none" and not choosable):
-            return {}
-        return {
-            "tools": [tool_json(tool) for tool in call.tools],
-            "tool_choice": tool_choice(call.tool_choice) if choosable else None,
-            "parallel_tool_calls": call.parameters.parallel_tool_calls,
-        }
 
     def decode(self, reply: WireReply, call: ModelCall) -> ModelResponse:
         return read_responses_reply(reply, call)

@@ -13,8 +13,13 @@ from llmcore.providers.json_text import decode_json
 ReadBody = Callable[[JSON, int], ModelResponse]
 
 
-def read_reply(reply: WireReply, read_body: ReadBody) -> ModelResponse:
-    """The response in `reply`: `read_body` gets the decoded body of a success and its status, all else is an error."""
+def read_reply(
+    reply: WireReply, read_body: ReadBody, read_other: Callable[[WireReply], ModelResponse] | None = None
+) -> ModelResponse:
+    """The response in `reply`: `read_body` gets the decoded body of a success and its status, all else is an error.
+
+    `read_other` gets a success whose body is no single JSON value, where a wire format knows what to make of it.
+    """
     content_type = reply.headers.get("content-type", "")
     if reply.status >= 300:
         return ModelResponse(error=http_failure(reply.status, reply.body, content_type))
@@ -24,6 +29,8 @@ def read_reply(reply: WireReply, read_body: ReadBody) -> ModelResponse:
     try:
         body = decode_json(reply.body)
     except ValueError:
+        if read_other is not None:
+            return read_other(reply)
         message = describe_body(reply.body, content_type, reply.status)
         return ModelResponse(error=broken(ErrorKind.MALFORMED_RESPONSE, message, reply.status))
     return read_body(body, reply.status)

@@ -105,22 +105,8 @@ class ForkForm(NewRunForm):
 
     def run_request(self, *, dry_run: bool = False) -> RunRequest:
         """The valid form as a request, with the edited fork in it."""
-        data = self.cleaned_data
-        tools = tuple(data["tools"]) if data["tools_of"] == data["configuration"] else None
-        return replace(
-            request_of(self.point.run),
-            configuration=data["configuration"],
-            title=data["title"],
-            tools=tools,
-            replacements=self.replacements(tools),
-            dry_run=dry_run,
-            capture_raw=data["capture_raw"],
-            max_rounds=data["max_rounds"],
-            max_tokens=data["max_tokens"],
-            temperature=data["temperature"],
-            thinking=data["thinking"],
-            fork=edited_fork(point=self.point, edits=self.edits),
-        )
+        fork = edited_fork(point=self.point, edits=self.edits)
+        return replace(request_of(self.point.run), **self.run_settings(dry_run=dry_run), fork=fork)
 
     @property
     def tool_options(self) -> list[ToolOptionGroup]:

@@ -157,25 +157,23 @@ class NewRunForm(forms.Form):
         """The valid form as a request."""
         data = self.cleaned_data
         given = data["override"] != "none"
-        tools = tuple(data["tools"]) if data["tools_of"] == data["configuration"] else None
         return RunRequest(
-            configuration=data["configuration"],
+            **self.run_settings(dry_run=dry_run),
             prompt=data["prompt"],
-            title=data["title"],
             skills=tuple(data["skills"]),
             snippets=tuple(data["snippets"]),
             system_override=data["system_override"] if given else None,
             override_mode=cast(OverrideMode, data["override"]) if given else "replace",
-            tools=tools,
-            replacements=self.replacements(tools),
-            dry_run=dry_run,
-            capture_raw=data["capture_raw"],
-            max_rounds=data["max_rounds"],
-            max_tokens=data["max_tokens"],
-            temperature=data["temperature"],
-            thinking=data["thinking"],
             versions=data["versions"],
         )
+
+    def run_settings(self, *, dry_run: bool) -> dict[str, Any]:
+        """The fields of a request that don't concern its texts."""
+        data = self.cleaned_data
+        tools = tuple(data["tools"]) if data["tools_of"] == data["configuration"] else None
+        names = ("configuration", "title", "capture_raw", "max_rounds", "max_tokens", "temperature", "thinking")
+        given = {name: data[name] for name in names}
+        return {**given, "tools": tools, "replacements": self.replacements(tools), "dry_run": dry_run}
 
     @property
     def raw_refused(self) -> str:

@@ -15,11 +15,9 @@ from playground.forms.new_run_refill import Refill, refill
 from playground.models import Run
 from playground.reading.fork import MessageReader
 from playground.services.fork_run import ForkPoint, read_fork_point, request_of, retry_round
-from playground.services.record_results import NotRecorded, with_recordings
 from playground.services.run_choices import RunChoices, load_run_choices
-from playground.services.start_run import RunRequest, start_run
 from playground.views import StaffRequest, admin_page
-from playground.views.new_run import previewed
+from playground.views.new_run import previewed, started
 from playground.views.run import SEE
 from playground.views.run_step import number
 
@@ -36,7 +34,7 @@ def run_fork(request: StaffRequest, run: Run) -> HttpResponse:
     if request.method == "POST":
         choices = load_run_choices(user=request.user, configuration=request.POST.get("configuration", ""))
         form = ForkForm(request.POST, choices=choices, point=point)
-        if form.is_valid() and (child := started(request, form)):
+        if form.is_valid() and (child := started(request, form, run)):
             return redirect("playground:run", pk=child.pk)
     else:
         choices = load_run_choices(user=request.user, configuration=run.request["configuration"])
@@ -72,25 +70,14 @@ def fork_message(request: StaffRequest, run: Run, index: int) -> HttpResponse:
 @require_POST
 def fork_choices(request: StaffRequest, run: Run) -> HttpResponse:
     """What depends on the configuration, after another one was chosen; all that was entered stays."""
-    may_start(request)
-    point = point_of(request, run)
-    if isinstance(point, str):
-        raise Http404
-    choices = load_run_choices(user=request.user, configuration=request.POST.get("configuration", ""))
-    form = ForkForm(request.POST, choices=choices, point=point)
-    return TemplateResponse(request, "playground/fork/new_run_choices.html", {"form": form, "choices": choices})
+    form = posted_form(request, run)
+    return TemplateResponse(request, "playground/fork/new_run_choices.html", {"form": form, "choices": form.choices})
 
 
 @admin_page(*SEE)
 @require_POST
 def fork_preview(request: StaffRequest, run: Run) -> HttpResponse:
-    may_start(request)
-    point = point_of(request, run)
-    if isinstance(point, str):
-        raise Http404
-    choices = load_run_choices(user=request.user, configuration=request.POST.get("configuration", ""))
-    context = previewed(request, ForkForm(request.POST, choices=choices, point=point))
-    return TemplateResponse(request, "playground/new_run/preview.html", context)
+    return TemplateResponse(request, "playground/new_run/preview.html", previewed(request, posted_form(request, run)))
 
 
 @require_POST
@@ -119,6 +106,16 @@ def point_of(request: StaffRequest, run: Run) -> ForkPoint | str:
         return str(error)
 
 
+def posted_form(request: StaffRequest, run: Run) -> ForkForm:
+    """The form as it is now, for a part of the page."""
+    may_start(request)
+    point = point_of(request, run)
+    if isinstance(point, str):
+        raise Http404
+    choices = load_run_choices(user=request.user, configuration=request.POST.get("configuration", ""))
+    return ForkForm(request.POST, choices=choices, point=point)
+
+
 def refused(request: StaffRequest, run: Run, why: str) -> HttpResponse:
     messages.error(request, why)
     return redirect("playground:run", pk=run.pk)
@@ -141,18 +138,3 @@ def reader_of(form: ForkForm) -> MessageReader:
     count = len(form.point.fork.state.messages)
     failed = {index: given for index in range(count) if (given := form.failed(index)) is not None}
     return MessageReader(point=form.point, typed=form.typed, failed=failed, errors=form.message_errors)
-
-
-def started(request: StaffRequest, form: ForkForm) -> Run | None:
-    """The run of a valid form, or `None`: then the form says why."""
-    asked = form.run_request(dry_run="dry_run" in request.POST)
-    try:
-        earlier = RunRequest.from_json(form.point.run.request)
-        asked = with_recordings(asked, by=request.user, earlier=earlier)
-        return start_run(request=asked, by=request.user, parent=form.point.run)
-    except NotRecorded as error:
-        form.add_error("recorded_from", str(error))
-        return None
-    except ConfigurationError as error:
-        form.add_error("configuration", str(error))
-        return None

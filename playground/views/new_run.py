@@ -101,13 +101,13 @@ def filled_form(
     return filled.values, filled.missing
 
 
-def started(request: StaffRequest, form: NewRunForm, repeated: Run | None) -> Run | None:
-    """The run of a valid form, or `None`: then the form says why."""
+def started(request: StaffRequest, form: NewRunForm, parent: Run | None) -> Run | None:
+    """The run of a valid form, made from `parent`; or `None`: then the form says why."""
     asked = form.run_request(dry_run="dry_run" in request.POST)
-    earlier = RunRequest.from_json(repeated.request) if repeated else None
     try:
+        earlier = RunRequest.from_json(parent.request) if parent else None
         asked = with_recordings(asked, by=request.user, earlier=earlier)
-        return start_run(request=asked, by=request.user, parent=repeated)
+        return start_run(request=asked, by=request.user, parent=parent)
     except NotRecorded as error:
         form.add_error("recorded_from", str(error))
         return None

@@ -83,6 +83,22 @@
 
   let loading = new AbortController();
 
+  // A part of this page; null where something newer is wanted by now, or the reader has to log in.
+  async function fetchPart(url, signal) {
+    const response = await fetch(url, {
+      headers: { "HX-Request": "true", "HX-Current-URL": location.href },
+      signal,
+    });
+    const login = response.headers.get("HX-Redirect");
+    if (login) {
+      location.assign(login);
+      return null;
+    }
+    if (!response.ok) throw new Error(response.statusText);
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    return signal.aborted ? null : page;
+  }
+
   async function load(tab) {
     loading.abort();
     loading = new AbortController();
@@ -90,16 +106,8 @@
     const url = inspector.dataset.stepUrl.replace(/\/0\/$/, `/${state.step}/`);
     byId("step-detail").setAttribute("aria-busy", "true");
     try {
-      const response = await fetch(tab ? `${url}?tab=${encodeURIComponent(tab)}` : url, {
-        headers: { "HX-Request": "true", "HX-Current-URL": location.href },
-        signal,
-      });
-      const login = response.headers.get("HX-Redirect");
-      if (login) return location.assign(login);
-      if (!response.ok) throw new Error(response.statusText);
-      const page = new DOMParser().parseFromString(await response.text(), "text/html");
-      if (signal.aborted) return;
-      arrived(document.adoptNode(page.getElementById("step-detail")));
+      const page = await fetchPart(tab ? `${url}?tab=${encodeURIComponent(tab)}` : url, signal);
+      if (page) arrived(document.adoptNode(page.getElementById("step-detail")));
     } catch {
       if (!signal.aborted) loadingFailed();
     }
@@ -203,17 +211,9 @@
     const { signal } = fetching;
     tree().setAttribute("aria-busy", "true");
     try {
-      const response = await fetch(`${inspector.dataset.stepsUrl}?${place(of)}`, {
-        headers: { "HX-Request": "true", "HX-Current-URL": location.href },
-        signal,
-      });
-      const login = response.headers.get("HX-Redirect");
-      if (login) return location.assign(login);
-      if (!response.ok) throw new Error(response.statusText);
-      const page = new DOMParser().parseFromString(await response.text(), "text/html");
-      if (signal.aborted) return false;
-      replaceList(page);
-      return true;
+      const page = await fetchPart(`${inspector.dataset.stepsUrl}?${place(of)}`, signal);
+      if (page) replaceList(page);
+      return Boolean(page);
     } catch {
       if (!signal.aborted) {
         tree().removeAttribute("aria-busy");
