@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from llmcore.errors import ConfigurationError, ToolError
 from llmcore.models import UsageRecord
-from llmcore.providers.scripted.scenario import Turn
+from llmcore.providers.scripted.scenario import Scenario, Turn
 from llmcore.redaction import MASK
 from llmcore.tools.base import Effect, Tool
 from llmcore.trace import StepKind
@@ -277,7 +277,7 @@ def test_the_page_says_why_no_text_streams_in(settings: Settings, client: Client
 # Interrupted runs, L15b
 
 
-SLOW_ANSWER = Turn(text=ANSWER.text, chunk_chars=len(ANSWER.text) // 4, chunk_delay_s=0.3)
+SLOW_ANSWER = Turn(text=ANSWER.text, chunk_chars=1, chunk_delay_s=0.3)
 
 
 def interrupted(model: Script) -> Run:
@@ -300,6 +300,7 @@ def test_an_interrupted_run_goes_on_verbatim_and_ends_as_its_level_says(
     with script(CALLS, SLOW_ANSWER, tool_groups=["test"]) as model:
         run = interrupted(model)
         assert run.continuable and requeue_interrupted(run)
+        model.model.scenarios["scripted"] = Scenario(name="scripted", turns=(CALLS, ANSWER))
         model.drive(run)
         sent = b"".join(request.body for request in model.model.requests[2:]).decode()
 
