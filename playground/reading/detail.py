@@ -59,6 +59,13 @@ class Detail:
         return f"Retry round {self.line.round}" if self.line.css == "call" and self.line.failed else ""
 
     @property
+    def curl_url(self) -> str:
+        """Where the command is fetched that sends the request again which this line belongs to; empty without one."""
+        lines = (line for line in self.record.lines if line.sequence <= self.line.sequence)
+        calls = [line.sequence for line in lines if line.css == "call"]
+        return request.curl_url(self.record, calls[-1]) if calls else ""
+
+    @property
     def gone(self) -> str:
         """What became of the contents that the tabs would show; empty where they are there."""
         return contents_deletion(self.record.run)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from llmcore.errors import advice_of
 from llmcore.runs.outcome import EndReason
+from llmcore.usage import Usage
 from playground.models import Run
-from playground.numbers import plural
+from playground.numbers import duration, money, plural, tokens
 from playground.reading.ends import END_LOOKS
 from playground.reading.plan import Plan
 from playground.reading.steps import StepList
@@ -15,13 +16,17 @@ from playground.reading.steps import StepList
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EndNote:
-    """The note above the summary of a run that didn't simply complete."""
+    """The note above the summary of a run that didn't simply complete.
+
+    `message` is what the provider said, `figures` what the run used or, dry, would use.
+    """
 
     css: str
     icon: str
     what: str
     message: str
     kept: str
+    figures: str
     next: str
 
 
@@ -78,6 +83,7 @@ def end_note(run: Run, plan: Plan, steps: StepList) -> EndNote | None:
         what=_what(run, reason, plan),
         message=_message(run, reason),
         kept=_kept(run, reason),
+        figures=_foreseen(run, plan, steps) if reason == EndReason.DRY_RUN else _used(run, steps),
         next=" ".join(filter(None, (_unsafe(steps) if reason in UNFINISHED else "", _next(run, reason)))),
     )
 
@@ -90,6 +96,9 @@ def _what(run: Run, reason: EndReason, plan: Plan) -> str:
         kind = str(run.error.get("kind", "")).replace("_", " ")
         status = f"HTTP {run.error['status']}, " if run.error.get("status") else ""
         return f"{plan.provider_name or 'The provider'} failed in round {max(run.rounds, 1)}: {status}{kind}."
+    if reason == EndReason.CANCELLED and run.wall_ms is not None:
+        where = f", in round {run.rounds}" if run.rounds else ""
+        return f"{(run.detail or WHAT[reason]).removesuffix('.')} after {duration(run.wall_ms)}{where}."
     return run.detail or WHAT[reason]
 
 
@@ -112,11 +121,39 @@ def _kept(run: Run, reason: EndReason) -> str:
     return f"{listed} {'is' if len(parts) == 1 and run.rounds == 1 else 'are'} kept."
 
 
+def _used(run: Run, steps: StepList) -> str:
+    """Tokens and cost as far as they were reported, and how many calls reported none."""
+    counts = ((run.input_tokens, "prompt"), (run.output_tokens, "completion"))
+    known = [f"{tokens(count)} {name}" for count, name in counts if count is not None]
+    calls = [line for line in steps.lines if line.css == "call"]
+    silent = sum(line.estimated or line.tokens is None for line in calls)
+    if not known:
+        return "No usage was reported, so its cost is unknown." if calls else ""
+    cost = f", {money(run.cost)}" if run.cost is not None else ""
+    missing = f", without {silent} of {plural(len(calls), 'call')} that reported none" if silent else ""
+    return f"Used: {' and '.join(known)} tokens{cost}{missing}."
+
+
+def _foreseen(run: Run, plan: Plan, steps: StepList) -> str:
+    """What a dry run assembled, what it warns of, and what its first round would cost."""
+    size = next((line.tokens for line in steps.lines if line.css == "call"), None)
+    if size is None:
+        return ""
+    took = f" in {duration(run.wall_ms - (run.queue_ms or 0.0))}" if run.wall_ms is not None else ""
+    warnings = sum(finding.get("severity") == "warning" for finding in run.findings or ())
+    warned = f" {plural(warnings, 'warning')}." if warnings else ""
+    cost = plan.prices.cost(Usage(input_tokens=size, output_tokens=0))
+    priced = f" The prompt of round 1 would cost about {money(cost)}." if cost is not None else ""
+    return f"About {plural(size, 'token')} were assembled{took}.{warned}{priced}"
+
+
 def _next(run: Run, reason: EndReason) -> str:
     if reason == EndReason.PROVIDER_FAILED:
         return advice_of(run.error or {}) or "The failed step shows what came back."
     if reason == EndReason.INTERRUPTED and not run.continuable:
         return "It can't go on any more: what it needs for that is no longer stored as it was."
+    if reason == EndReason.CANCELLED and not run.rounds:
+        return "Re-run starts it from the beginning."
     return NEXT[reason]
 
 

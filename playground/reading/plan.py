@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llmcore.prompts.assembly import Dropped, Segment
+from llmcore.usage import Prices
 from playground.models import Run
 
 
@@ -29,6 +30,12 @@ class Plan:
     def context_window(self) -> int | None:
         model = (self.configuration or {}).get("model")
         return model.get("context_window") if isinstance(model, dict) else None
+
+    @property
+    def prices(self) -> Prices:
+        """As they were when the run began; without a price where nothing is known of them."""
+        model = (self.configuration or {}).get("model")
+        return Prices.from_json(model.get("prices") or {}) if isinstance(model, dict) else Prices()
 
     @property
     def provider_name(self) -> str:

@@ -47,12 +47,12 @@ class StepRecord:
     @property
     def first(self) -> StepRow:
         """The step that the line is addressed by."""
-        return self._row(self.sequence)
+        return self.row(self.sequence)
 
     @cached_property
     def end(self) -> StepRow | None:
         """The response or result, where one was recorded."""
-        ends = [self._row(sequence) for sequence in self.line.steps if sequence != self.sequence]
+        ends = [self.row(sequence) for sequence in self.line.steps if sequence != self.sequence]
         if ends:
             return ends[-1]
         return self.first if self.first.kind in (StepKind.RESPONSE, StepKind.TOOL_RESULT) else None
@@ -107,10 +107,15 @@ class StepRecord:
 
     def url(self, **query: Any) -> str:
         """The address of the step's detail, or of a piece of it."""
-        path = reverse("playground:run_step", args=[self.run.pk, self.sequence])
+        return self.url_of(self.sequence, **query)
+
+    def url_of(self, sequence: int, **query: Any) -> str:
+        """The same of another step of the run."""
+        path = reverse("playground:run_step", args=[self.run.pk, sequence])
         return f"{path}?{urlencode(query)}" if query else path
 
-    def _row(self, sequence: int) -> StepRow:
+    def row(self, sequence: int) -> StepRow:
+        """A step of the same round, as it was recorded."""
         return next(row for row in self.rows if row.sequence == sequence)
 
 

@@ -11,7 +11,8 @@
     button.dataset.flash = word;
     clearTimeout(button.flashTimer);
     button.flashTimer = setTimeout(() => {
-      label.textContent = button.dataset.label;
+      if (button.dataset.label !== undefined) label.textContent = button.dataset.label;
+      delete button.dataset.label;
       delete button.dataset.flash;
     }, 1500);
   }
@@ -32,9 +33,12 @@
     return done ? Promise.resolve() : Promise.reject(new Error("copy refused"));
   }
 
+  class Missing extends Error {}
+
   async function textOf(button) {
     if (button.dataset.copyUrl) {
       const response = await fetch(button.dataset.copyUrl);
+      if (response.status === 404) throw new Missing();
       if (!response.ok) throw new Error(response.statusText);
       return response.text();
     }
@@ -96,8 +100,8 @@
       try {
         await write(await textOf(copy));
         flash(copy, "Copied");
-      } catch {
-        flash(copy, "Not copied");
+      } catch (error) {
+        flash(copy, (error instanceof Missing && copy.dataset.copyMissing) || "Not copied");
       }
       return;
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from decimal import Decimal
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from llmcore.messages import FinishReason
 from llmcore.runs.outcome import STATUS_OF, EndReason, RunStatus
 from llmcore.tools.results import FailureKind, ToolResult
 from playground.models import Run, RunStep
+from playground.numbers import SPACE, money
 from playground.reading.beginning import await_first_step
 from playground.reading.ends import END_LOOKS, STATUS_LOOKS
 from playground.reading.notes import NEXT, WHAT
@@ -92,7 +94,7 @@ def test_the_page_shows_each_end_and_what_to_do_next(client: Client, user: User,
     else:
         assert f'data-reason="{reason}"' in html
         if reason != EndReason.PROVIDER_FAILED:
-            assert escape(WHAT[reason]) in html and escape(NEXT[reason]) in html
+            assert escape(WHAT[reason]).removesuffix(".") in html and escape(NEXT[reason]) in html
 
 
 def test_a_failed_provider_is_quoted_and_its_advice_given(client: Client, user: User) -> None:  # W5
@@ -122,6 +124,62 @@ def test_an_interrupted_run_names_the_tool_that_may_have_had_an_effect(client: C
     assert "look_up had started and may have had an effect." in html
     assert "no result" in html
     assert reverse("playground:run_continue", args=[run.pk]) in html
+
+
+def note_of(html: str) -> str:
+    """The words of the note above the summary."""
+    note = html[html.index('<div id="run-note">') : html.index('<section class="pg-summary"')]
+    return unescape(" ".join(re.sub(r"<[^>]+>", " ", note).split())).replace(SPACE, " ")
+
+
+def test_a_cancelled_run_says_who_when_what_it_used_and_what_to_do(client: Client, user: User) -> None:
+    recorded = RecordedRun(user, cancelled_by=user)
+    recorded.round()
+    recorded.request()
+    recorded.wait(300)
+    recorded.response("Half a sen", usage=None, finish_reason=None, cancelled=True)
+    run = recorded.end(
+        EndReason.CANCELLED,
+        detail="Cancelled by maren.",
+        rounds=2,
+        tool_calls=1,
+        answer="Half a sen",
+        input_tokens=1000,
+        output_tokens=100,
+        cost=Decimal("0.0239"),
+        wall_ms=9_100,
+    )
+
+    note = note_of(page(client, run))
+
+    assert "Cancelled by maren after 9.10 s, in round 2." in note
+    assert "2 rounds, 1 tool call and the answer as far as it came are kept." in note
+    assert "Used: 1,000 prompt and 100 completion tokens, $0.0239, without 1 of 2 calls that reported none." in note
+    assert note.endswith("Retry round 2")
+
+
+def test_a_run_that_was_cancelled_in_the_queue_can_only_be_made_again(client: Client, user: User) -> None:
+    run = RecordedRun(user, status=RunStatus.QUEUED).end(EndReason.CANCELLED, wall_ms=2_000)
+
+    note = note_of(page(client, run))
+
+    assert note == "Cancelled after 2.00 s. No round had begun. Re-run starts it from the beginning. Re-run"
+
+
+def test_a_dry_run_says_what_it_assembled_and_what_its_first_round_would_cost(client: Client, user: User) -> None:
+    recorded = RecordedRun(user, dry_run=True)
+    recorded.assembled()
+    plan = recorded.run.plan
+    plan["configuration"]["model"]["prices"] = {"input": "0.25", "output": "2"}
+    findings = [{"id": "skill_left_out", "severity": "warning", "title": "Skill left out"}]
+    run = recorded.end(EndReason.DRY_RUN, plan=plan, findings=findings, wall_ms=384.0, queue_ms=300.0)
+
+    note = note_of(page(client, run))
+
+    tokens = run.steps.get().data["input_tokens_estimate"]
+    assert f"Nothing was sent. About {tokens} tokens were assembled in 0.08 s. 1 warning." in note
+    assert f"The prompt of round 1 would cost about {money(tokens * Decimal('0.25') / 1_000_000)}." in note
+    assert note.endswith("Run it")
 
 
 # --- figures ---

@@ -415,6 +415,12 @@ def test_the_arrivals_of_a_long_stream_are_listed_in_parts(client: Client, user:
     assert client.get(url_of(run, 1), {"tab": "raw", "part": "arrivals-9"}).status_code == 404
 
 
+def command_of(client: Client, run: Run, sequence: int) -> str:
+    """Where the head of the page copies the command from while this step is open."""
+    [found] = re.findall(r'data-curl="([^"]+)"', open_step(client, run, sequence))
+    return html_module.unescape(found)
+
+
 def test_a_captured_request_can_be_copied_as_code(client: Client, user: User) -> None:
     run = captured_run(user)
 
@@ -422,6 +428,8 @@ def test_a_captured_request_can_be_copied_as_code(client: Client, user: User) ->
     curl, code = (copied(client, run, "request", box) for box in ("curl", "httpx"))
 
     assert "Copy as cURL" in html and "Copy as httpx code" in html and "DEMO_API_KEY" in html
+    assert client.get(command_of(client, run, 1)).content.decode() == curl
+    assert "data-curl" not in open_step(client, run, 0)
     assert "accept-encoding: identity" in curl and '"${DEMO_API_KEY:?}"' in curl and '\'{"the": "body"}\'' in curl
     assert "os.environ['DEMO_API_KEY']" in code and '\'{"the": "body"}\'' in code
 
@@ -432,6 +440,7 @@ def test_a_request_that_was_masked_is_not_copied_as_code(client: Client, user: U
 
     html = open_step(client, run, 1, "request")
 
+    assert client.get(command_of(client, run, 1)).status_code == 404
     assert "Copy as cURL" not in html and "Parts of the request were masked" in html
     assert client.get(url_of(run, 1), {"tab": "request", "box": "curl"}).status_code == 404
 
@@ -460,6 +469,9 @@ def test_the_exact_body_is_built_again_where_it_was_not_kept(client: Client, use
         assert client.get(url_of(run, sequence), {**query, "box": "built-body"}).content == body
         curl = client.get(url_of(run, sequence), {**query, "box": "built-curl"}).content.decode()
         assert "--data-raw" in curl and "sk-secret-key" not in curl
+        # Each line of a round leads to the command of its request, for the head of the page.
+        for line in run.steps.filter(round=1 if sequence == 1 else 2).values_list("sequence", flat=True):
+            assert client.get(command_of(client, run, line)).content.decode() == curl
 
 
 def test_a_body_that_comes_out_otherwise_is_not_passed_off_as_the_one_sent(client: Client, user: User) -> None:

@@ -15,6 +15,8 @@ from playground.reading.step_record import StepRecord
 
 # The boxes of a body that is not stored but built again, which is done when it is asked for.
 BUILT = "built"
+# The box of the command, whether the body is stored or has to be built.
+CURL = "command"
 
 
 def tab(record: StepRecord) -> Tab:
@@ -24,6 +26,8 @@ def tab(record: StepRecord) -> Tab:
 def read(record: StepRecord, query: Query) -> Panel:
     if query.part == BUILT or query.box.startswith(f"{BUILT}-"):
         return _built(record)
+    if query.box == CURL:
+        return _command(record)
     data = record.first.data
     body = stored_body(record)
     given = {name: value for name, value in (data.get("parameters") or {}).items() if value not in (None, [], ())}
@@ -43,6 +47,20 @@ def read(record: StepRecord, query: Query) -> Panel:
         "dry_run": _same_as_dry_run(record),
     }
     return Panel(template="request", context=context, boxes=boxes_of(boxes.values()))
+
+
+def curl_url(record: StepRecord, sequence: int) -> str:
+    """Where the command is fetched that sends the request `sequence` of this round again; empty if that can't be."""
+    kept = record.row(sequence).data.get("body") or (record.run.capture_raw and record.may_see_raw)
+    return record.url_of(sequence, tab="request", box=CURL) if kept or _may_build(record) else ""
+
+
+def _command(record: StepRecord) -> Panel:
+    body = stored_body(record)
+    if body is None and _may_build(record):
+        body = built_body(record)
+    sent = request_of(record, body)
+    return Panel(template="boxes", boxes=(text_box(CURL, "cURL", curl_command(sent)),) if sent else ())
 
 
 def _may_build(record: StepRecord) -> bool:
