@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from llmcore.actions.proposals import DecisionKind
 from llmcore.runs.outcome import EndReason, RunStatus
+from playground.ordered_json import OrderedJSONField
 from playground.privacy import PrivacyLevel
 
 
@@ -35,7 +36,7 @@ class Run(models.Model):
     model_name = models.CharField(_("model"), max_length=200)
     title = models.CharField(_("title"), max_length=200)
     prompt = models.TextField(_("user prompt"))
-    request = models.JSONField(_("request"))
+    request = OrderedJSONField(_("request"))
     dry_run = models.BooleanField(_("dry run"), default=False)
     capture_raw = models.BooleanField(_("raw capture"), default=False)
     parent = models.ForeignKey("self", models.SET_NULL, null=True, blank=True, related_name="children")
@@ -49,7 +50,7 @@ class Run(models.Model):
     detail = models.TextField(_("detail"), blank=True, default="")
     error = models.JSONField(_("error"), null=True, blank=True)
     answer = models.TextField(_("answer"), blank=True, default="")
-    plan = models.JSONField(_("plan"), null=True, blank=True)
+    plan = OrderedJSONField(_("plan"), null=True, blank=True)
     findings = models.JSONField(_("findings"), default=list, blank=True)
     # What a person wrote about the run; nothing of it reaches a model.
     note = models.TextField(_("note"), blank=True, default="")
@@ -184,7 +185,7 @@ class RunStep(models.Model):
     kind = models.CharField(max_length=20)
     started_ms = models.FloatField()
     duration_ms = models.FloatField()
-    data = models.JSONField()
+    data = OrderedJSONField()
 
     class Meta:
         ordering = ["sequence"]
@@ -201,7 +202,7 @@ class RunContent(models.Model):
     run = models.ForeignKey(Run, models.CASCADE, related_name="contents")
     digest = models.CharField(max_length=64)
     size = models.PositiveIntegerField()
-    value = models.JSONField()
+    value = OrderedJSONField()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "digest"], name="playground_content_unique")]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from llmcore.configuration import LanguageModel, Parameters, Provider
@@ -13,7 +12,6 @@ from llmcore.messages import Message, ToolSpec
 from llmcore.providers.base import ModelCall, Transcript
 from llmcore.providers.registry import adapter_of
 from llmcore.providers.request_code import RepeatableRequest, repeatable_request, variable_name
-from llmcore.tools.registry import all_tools
 from playground.reading.step_record import StepRecord, message_digests
 
 # What reading a recorded value of another version of this program, or a masked one, may end in.
@@ -31,17 +29,15 @@ def stored_body(record: StepRecord) -> bytes | None:
 def built_body(record: StepRecord) -> bytes | None:
     """The body as the adapter builds it from what is recorded of the request; `None` where that gives another one.
 
-    A database may keep the keys of an object in an order of its own, and this program may since encode differently:
-    only the same hash says that it is the same body.
+    This program may encode differently since: only the same hash says that it is the same body.
     """
     try:
         call, messages = _call(record), _messages(record)
         if messages is None:
             return None
         adapter = adapter_of(call.provider, call.model)
-        units = Transcript(adapter, call, messages).encoded()
-        bodies = (adapter.frame(replace(call, tools=tools), units).body for tools in _spellings(call.tools))
-        return next((body for body in bodies if is_exact(record, body)), None)
+        body = adapter.frame(call, Transcript(adapter, call, messages).encoded()).body
+        return body if is_exact(record, body) else None
     except UNREADABLE:
         return None
 
@@ -75,14 +71,6 @@ def _call(record: StepRecord) -> ModelCall:
         tools=tuple(ToolSpec.from_json(tool) for tool in tools),
         tool_choice=data["tool_choice"],
     )
-
-
-def _spellings(tools: tuple[ToolSpec, ...]) -> Iterator[tuple[ToolSpec, ...]]:
-    """The tools as they are recorded, and as the site has them, with the keys of a schema as they were written."""
-    yield tools
-    site = all_tools()
-    if tools and all(tool.name in site for tool in tools):
-        yield tuple(site[tool.name].spec for tool in tools)
 
 
 def _messages(record: StepRecord) -> list[Message] | None:
