@@ -81,7 +81,19 @@ class ToolResult:
         added = f"\n\n{note}" if note else ""
         shown = cut(data, max_bytes - len(added.encode("utf-8"))) + added
         full = None if self.full is None and len(data) <= max_bytes else cut(whole, max_traced_bytes)
-        return replace(self, text=shown, size=len(whole), full=full)
+        artifacts = _within(self.artifacts, max_traced_bytes)
+        return replace(self, text=shown, size=len(whole), full=full, artifacts=artifacts)
+
+
+def _within(artifacts: tuple[Artifact, ...], max_bytes: int) -> tuple[Artifact, ...]:
+    """As many of the first ones as have at most `max_bytes` of JSON, and in place of the others one that says so."""
+    room = max_bytes
+    for count, artifact in enumerate(artifacts):
+        room -= len(json_text([artifact.type, artifact.payload]).encode("utf-8", "replace"))
+        if room < 0:
+            left_out: dict[str, JSON] = {"artifacts": len(artifacts) - count, "kept_bytes_at_most": max_bytes}
+            return (*artifacts[:count], Artifact(type="left_out", payload=left_out))
+    return artifacts
 
 
 def result_of(value: Any) -> ToolResult:

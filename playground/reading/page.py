@@ -14,6 +14,7 @@ from playground.deletions import contents_deletion, redaction
 from playground.models import Run, RunStep
 from playground.numbers import plural
 from playground.reading.approvals import read_cards
+from playground.reading.artifacts import read_artifacts
 from playground.reading.boxes import byte_size
 from playground.reading.family import read_family
 from playground.reading.notes import end_note
@@ -66,6 +67,7 @@ def read_page(
         "findings_counted": count_findings(findings),
         "findings_text": "\n".join(as_text(finding) for finding in findings),
         "answer_size": byte_size(run.answer),
+        "artifacts": read_artifacts(run, steps, rows),
         "note_digest": digest_of_note(run.note),
         "open_step": open_step,
         "cards": read_cards(run, user=user, now=now),

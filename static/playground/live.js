@@ -397,7 +397,7 @@
     }
   }
 
-  const FINAL = ["run-head", "run-note", "run-approvals", "run-summary", "run-findings", "step-tree", "step-chips", "step-overview", "run-answer"];
+  const FINAL = ["run-head", "run-note", "run-approvals", "run-summary", "run-findings", "step-tree", "step-chips", "step-overview", "run-answer", "run-artifacts"];
 
   async function finish(data) {
     ended = true;

@@ -562,14 +562,17 @@ def test_a_failed_tool_shows_error_and_traceback(client: Client, user: User) -> 
 def test_a_shortened_result_and_its_artifacts_are_kept_for_the_reader(client: Client, user: User) -> None:  # L10
     recorded = RecordedRun(user)
     result = ToolResult(
-        text="short", size=90_000, full="the whole " * 9_000, artifacts=(Artifact(type="note", payload={"title": "T"}),)
+        text="short",
+        size=90_000,
+        full="the whole " * 9_000,
+        artifacts=(Artifact(type="table", payload={"title": "T"}),),
     )
     recorded.round(result=result)
 
     html = open_step(client, recorded.end(), 3)
 
     assert "The model got a shortened result. The whole one has 90.0\u00a0kB." in html
-    assert "Artifact: note" in html and "&quot;T&quot;" in html
+    assert "Handed over" in html and "<b>table</b>" in html and "&quot;T&quot;" in html
 
 
 def test_arguments_that_were_no_object_are_shown_as_they_came(client: Client, user: User) -> None:  # L6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from playground.reading.artifacts import MAX_LISTED, ArtifactView, artifact_views, rendered_notes
 from playground.reading.boxes import Box, any_box, json_box, pretty, text_box
 from playground.reading.panels.base import Panel, Query, Tab, boxes_of
 from playground.reading.step_record import StepRecord
@@ -45,10 +46,10 @@ def read_result(record: StepRecord, query: Query) -> Panel:
     error = text_box("error", "Error, as the model got it", text) if text is not None and failed else None
     full = _full(record, data)
     artifacts = record.content(data["artifacts"]) if data.get("artifacts") else None
-    artifact_boxes = [
-        json_box(f"artifact-{index}", f"Artifact: {artifact.get('type', '')}", artifact.get("payload"))
-        for index, artifact in enumerate(artifacts or ())
-    ]
+    sequence = record.end.sequence if record.end else record.sequence
+    views = artifact_views(artifacts, sequence=sequence, line=record.sequence, round=record.line.round)
+    notes = rendered_notes(views)
+    handed_over = [(view, None if view in notes else _artifact_box(view)) for view in views[:MAX_LISTED]]
     context = {
         "data": data,
         "box": box,
@@ -57,15 +58,23 @@ def read_result(record: StepRecord, query: Query) -> Panel:
         "explanation": ERROR_KINDS.get(data.get("error_kind") or "", ""),
         "arguments": arguments_box(record),
         "full": full,
-        "artifacts": artifact_boxes,
+        "artifacts": handed_over,
+        "more_artifacts": len(views) > MAX_LISTED,
         "running": record.line.running,
         "unfinished": record.end is None and not record.line.running,
         "repeat": record.first.data.get("repeat") or 1,
         "origin": data.get("origin"),
     }
+    artifact_boxes = [artifact_box for _, artifact_box in handed_over]
     return Panel(
         template="result", context=context, boxes=boxes_of([box, error, arguments_box(record), full, *artifact_boxes])
     )
+
+
+def _artifact_box(view: ArtifactView) -> Box:
+    """What an artifact holds that is not rendered."""
+    make = text_box if view.kind else any_box
+    return make(f"artifact-{view.index}", view.name, view.text, note=view.label)
 
 
 def read_arguments(record: StepRecord, query: Query) -> Panel:
