@@ -101,7 +101,8 @@ def detail_without_contents(reason: str, detail: str, error: Mapping[str, JSON] 
 
 
 def request_without_contents(request: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The choices. That a system prompt was given stays, and what was replaced or forked; what it said does not."""
+    """The choices. That a system prompt was given stays, and what was replaced or forked; what it said does not, nor do
+    variables with their values."""
     given = request.get("system_override") is not None
     kept = {name: value for name, value in request.items() if name in REQUEST_METADATA}
     if replacements := request.get("replacements"):
@@ -109,6 +110,11 @@ def request_without_contents(request: Mapping[str, JSON]) -> dict[str, JSON]:
     if fork := request.get("fork"):
         kept["fork"] = without_contents(fork)
     return {**kept, "prompt": "", "system_override": "" if given else None}
+
+
+def plan_without_contents(plan: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Sources and places stay; which variables were filled where does not: a person may have named them."""
+    return {**plan, "segments": [{**segment, "values": []} for segment in plan.get("segments") or ()]}
 
 
 def findings_without_contents(
@@ -157,7 +163,17 @@ def _redacted_text(
     if redactor.patterns(joined) != joined:
         # A secret that lies across them: nothing can be said of the places any more.
         return redactor.patterns(text), []
-    return joined, [{**s, "start": place[s["start"]], "end": place[s["end"]]} for s in segments]
+    return joined, [_moved(s, place, masked=joined != text) for s in segments]
+
+
+def _moved(segment: Mapping[str, JSON], place: Mapping[int, int], *, masked: bool) -> Mapping[str, JSON]:
+    """The segment where it is now. Where in it the values of variables are can't be said of a text with masks."""
+    return {
+        **segment,
+        "start": place[segment["start"]],
+        "end": place[segment["end"]],
+        "values": [] if masked else segment.get("values", []),
+    }
 
 
 def _ends(pieces: Iterable[str]) -> list[int]:

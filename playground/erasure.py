@@ -16,6 +16,7 @@ from playground.content import (
     detail_without_contents,
     error_without_contents,
     findings_without_contents,
+    plan_without_contents,
     redacted_message,
     redacted_step,
     request_without_contents,
@@ -54,6 +55,7 @@ def delete_contents(run: Run, *, kept_days: int | None, now: datetime) -> None:
         detail=detail_without_contents(run.reason, run.detail, run.error),
         error=error_without_contents(run.error),
         answer="",
+        plan=run.plan and plan_without_contents(run.plan),
         findings=findings_without_contents(run.findings, _findings_again(run), names),
         contents_deleted_at=now,
         contents_kept_days=kept_days,
@@ -104,7 +106,9 @@ def known_tools(run: Run) -> frozenset[str]:
 
 
 def _title_of_a_person(run: Run) -> str:
-    asked = RunRequest(configuration=run.request.get("configuration", ""), prompt=run.request.get("prompt", ""))
+    texts = {name: run.request.get(name) or "" for name in ("configuration", "prompt")}
+    rest = {name: run.request[name] for name in ("variables", "fork") if run.request.get(name)}
+    asked = RunRequest.from_json({**texts, **rest})
     return given_title(run=run, request=asked)
 
 

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Self
 
+from llmcore.prompts.variables import ValueSpan
+
 
 class Source(StrEnum):
     """Where a piece of the prompt comes from."""
@@ -37,7 +39,8 @@ class DropReason(StrEnum):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Segment:
     """One span of the assembled messages with its source: characters `start` to `end` of part `part` of message
-    `message` (all counted from 0). `note` says what is unusual ("forced although disabled")."""
+    `message` (all counted from 0). `note` says what is unusual ("forced although disabled"). `values` are the spans
+    that variables were filled with, counted from `start`."""
 
     source: Source
     source_id: str
@@ -51,13 +54,16 @@ class Segment:
     note: str = ""
     object_id: int | None = None
     version: int | None = None
+    values: tuple[ValueSpan, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "source": self.source.value}
+        spans = [[span.name, span.start, span.end] for span in self.values]
+        return {**asdict(self), "source": self.source.value, "values": spans}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        return cls(**{**data, "source": Source(data["source"])})
+        spans = tuple(ValueSpan(*span) for span in data.get("values") or ())
+        return cls(**{**data, "source": Source(data["source"]), "values": spans})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -48,7 +48,7 @@ class ForkForm(NewRunForm):
         return None if given is None else given == "1"
 
     def clean(self) -> dict[str, Any]:
-        data: dict[str, Any] = super().clean() or self.cleaned_data
+        data = super().clean()
         self.edits = self._edits()
         if not self.message_errors:
             try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from django import forms
@@ -10,11 +10,13 @@ from django.utils.translation import gettext_lazy as _
 
 from llmcore.conf import settings
 from llmcore.configuration import ThinkingEffort
+from llmcore.prompts.variables import UnresolvedVariables, VariableUse
 from llmcore.tools.replacement import Replacement
 from llmcore.versions import KINDS
-from playground.forms import replacements
+from playground.forms import replacements, variables
 from playground.forms.new_run_options import Option, ParameterInput, ToolOption, ToolOptionGroup
 from playground.forms.replacements import ReplacementInput
+from playground.forms.variables import VariableInput
 from playground.numbers import plural
 from playground.privacy import raw_capture_refused
 from playground.retention import Retention
@@ -93,6 +95,7 @@ class NewRunForm(forms.Form):
     def __init__(self, *args: Any, choices: RunChoices, **options: Any) -> None:
         super().__init__(*args, **options)
         self.choices = choices
+        self.variable_errors: dict[str, str] = {}
         self._choices_of("configuration", ((row.slug, str(row)) for row in choices.configurations))
         self._choices_of("skills", ((skill.slug, skill.name) for skill in choices.skills))
         self._choices_of("snippets", ((snippet.slug, snippet.name) for snippet in choices.snippets))
@@ -102,6 +105,29 @@ class NewRunForm(forms.Form):
 
     def _choices_of(self, name: str, pairs: Iterable[tuple[str, str]]) -> None:
         cast(forms.ChoiceField, self.fields[name]).choices = list(pairs)
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or self.cleaned_data
+        for name in variables.overlong(self.typed_variables):
+            self._refuse_variable(name, str(_("This is longer than 1 MB.")))
+        return data
+
+    @property
+    def typed_variables(self) -> dict[str, str]:
+        """The values of variables that were typed in, by name."""
+        return variables.typed_in(self.data if self.is_bound else self.initial)
+
+    def refuse_unresolved(self, error: UnresolvedVariables) -> None:
+        for use in error.uses:
+            self._refuse_variable(use.name, str(_("Enter a value.")))
+
+    def _refuse_variable(self, name: str, message: str) -> None:
+        self.variable_errors[name] = message
+        self.add_error(None, f"{name}: {message}")
+
+    def variable_inputs(self, uses: Sequence[VariableUse] | None) -> list[VariableInput]:
+        """The fields for the variables that the prompt has, `None` where that isn't known."""
+        return variables.inputs_of(uses, self.typed_variables, self.variable_errors)
 
     def clean_max_rounds(self) -> int | None:
         return self._at_most("max_rounds", settings.LLM_MAX_ROUNDS, _("This site allows at most %(bound)s rounds."))
@@ -165,6 +191,7 @@ class NewRunForm(forms.Form):
             system_override=data["system_override"] if given else None,
             override_mode=cast(OverrideMode, data["override"]) if given else "replace",
             versions=data["versions"],
+            variables=self.typed_variables,
         )
 
     def run_settings(self, *, dry_run: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from llmcore.conf import settings
 from llmcore.redaction import MASK
-from playground.forms import replacements
+from playground.forms import replacements, variables
 from playground.privacy import raw_capture_refused
 from playground.services.run_choices import RunChoices
 from playground.services.start_run import RunRequest
@@ -43,6 +43,7 @@ def values_of(request: RunRequest | None, choices: RunChoices) -> dict[str, Any]
         "capture_raw": request.capture_raw,
         "versions": " ".join(f"{kind}:{pk}:{number}" for kind, pk, number in request.versions),
         **replacements.values_of(request.replacements),
+        **variables.fields_of(request.variables),
     }
 
 
@@ -56,7 +57,7 @@ def refill(request: RunRequest, choices: RunChoices, *, contents_deleted: bool =
         if request.system_override is not None:
             missing.append("system prompt override (no longer stored)")
             values["override"] = "none"
-    elif MASK in f"{request.prompt}{request.system_override or ''}":
+    elif MASK in "".join([request.prompt, request.system_override or "", *request.variables.values()]):
         missing.append(f"secrets in its texts (masked, {MASK})")
     if values["capture_raw"] and (refusal := raw_capture_refused()):
         missing.append(f"raw capture ({refusal.rstrip('.')})")

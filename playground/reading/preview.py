@@ -17,6 +17,7 @@ SEGMENT_CHARS = 20_000
 TEXT_CHARS = 200_000
 JSON_LINES = 2_000
 FOLDED_CHARS, FOLDED_LINES = 240, 3
+MARKED_VALUES = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,6 +97,14 @@ class Estimate:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TextPiece:
+    """A piece of a text: what was written, or the value of the `variable` that was written there."""
+
+    text: str
+    variable: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PreviewSegment:
     """A segment with its text."""
 
@@ -118,6 +127,22 @@ class PreviewSegment:
     @property
     def excerpt(self) -> Excerpt:
         return Excerpt.of(self.text.strip("\n"), SEGMENT_CHARS)
+
+    @property
+    def pieces(self) -> list[TextPiece]:
+        """The excerpt, cut where values of variables begin and end."""
+        first = len(self.text) - len(self.text.lstrip("\n"))
+        place, last = first, first + len(self.excerpt.shown)
+        found = []
+        for span in self.segment.values[:MARKED_VALUES]:
+            start, end = max(span.start, place), min(span.end, last)
+            if start < end:
+                found += [
+                    TextPiece(text=self.text[place:start]),
+                    TextPiece(text=self.text[start:end], variable=span.name),
+                ]
+                place = end
+        return [*found, TextPiece(text=self.text[place:last])]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

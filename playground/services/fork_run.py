@@ -110,6 +110,8 @@ def request_of(run: Run) -> RunRequest:
     return replace(
         earlier,
         title=given_title(run=run, request=earlier),
+        prompt=earlier.said,
+        variables={},
         skills=(),
         snippets=(),
         system_override=None,

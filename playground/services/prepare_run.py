@@ -59,10 +59,11 @@ class PreparedRun:
         return {message.digest: message.json for message in self.state.messages}
 
 
-def prepare_run(*, request: RunRequest, user: User | None) -> PreparedRun:
+def prepare_run(*, request: RunRequest, user: User | None, draft: bool = False) -> PreparedRun:
     """ConfigurationError says what to change where a run can't start as asked. Makes no call and writes nothing.
 
-    A dry run needs no key: where it can't be read, a placeholder stands for it (masked like the key itself).
+    A dry run needs no key: where it can't be read, a placeholder stands for it (masked like the key itself). In a
+    `draft` variables may still be without a value.
     """
     request = cleaned(request)
     stored, skills, snippets = load_pieces(request)
@@ -70,17 +71,7 @@ def prepare_run(*, request: RunRequest, user: User | None) -> PreparedRun:
     if request.fork is not None:
         assembly = forked_assembly(configuration, request.fork)
     else:
-        assembly = assemble(
-            configuration=configuration,
-            conversation=(Message.of("user", request.prompt),),
-            augmentation=Augmentation(
-                skills=skills,
-                snippets=snippets,
-                system_override=request.system_override,
-                override_mode=request.override_mode,
-                dry_run=request.dry_run,
-            ),
-        )
+        assembly = assembled(configuration, request, skills, snippets, draft=draft)
     gate = gate_for(configuration, requested=requested_tools(request), assembly=assembly, user=user)
     state = replace(
         request.fork.state if request.fork else RunState(messages=()),
@@ -108,6 +99,44 @@ def prepare_run(*, request: RunRequest, user: User | None) -> PreparedRun:
         versions=versions_of(configuration, skills, snippets),
         tools=with_replacements(gate.offered, request.replacements, used=used_before(request)),
     )
+
+
+def assembled(
+    configuration: Configuration,
+    request: RunRequest,
+    skills: tuple[Skill, ...],
+    snippets: tuple[Snippet, ...],
+    *,
+    draft: bool = False,
+) -> PromptAssembly:
+    """The prompt of a run that begins at its beginning."""
+    return assemble(
+        configuration=configuration,
+        conversation=(Message.of("user", request.prompt),),
+        augmentation=Augmentation(
+            skills=skills,
+            snippets=snippets,
+            system_override=request.system_override,
+            override_mode=request.override_mode,
+            dry_run=request.dry_run,
+            variables=request.variables,
+            fill_conversation=True,
+        ),
+        draft=draft,
+    )
+
+
+def refuse_unresolved(request: RunRequest) -> tuple[str, ...]:
+    """UnresolvedVariables where the run would lack a value, before a run is written; else the names of the values
+    that nothing asks for. Whatever else is wrong with the request is left to the run, which says so and keeps it."""
+    if request.fork is not None:
+        return ()
+    request = cleaned(replace(request, dry_run=True))
+    try:
+        configuration, skills, snippets = load_pieces(request)
+    except ConfigurationError:
+        return ()
+    return assembled(configuration, request, skills, snippets).unused_values
 
 
 def load_pieces(request: RunRequest) -> tuple[Configuration, tuple[Skill, ...], tuple[Snippet, ...]]:

@@ -37,7 +37,7 @@ EXPECTED_DROPS = {DropReason.DUPLICATE, DropReason.OVERRIDDEN}
 
 def preview_run(*, request: RunRequest, user: User) -> Preview:
     """ConfigurationError says what to change where the run couldn't start. Makes no call and needs no key."""
-    prepared = prepare_run(request=replace(request, dry_run=True), user=user)
+    prepared = prepare_run(request=replace(request, dry_run=True), user=user, draft=True)
     messages = tuple(_message(prepared, index) for index in range(len(prepared.assembly.messages)))
     tools_tokens = estimate_tools(prepared.call.tools)
     window = _window(prepared, messages, tools_tokens)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self, get_args
 
 from django.contrib.auth.models import User
@@ -15,6 +15,7 @@ from llmcore import store
 from llmcore.conf import settings
 from llmcore.configuration import ThinkingEffort
 from llmcore.errors import ConfigurationError
+from llmcore.prompts.variables import fill
 from llmcore.redaction import Redactor, storable
 from llmcore.runs.fork import Fork
 from llmcore.tools.replacement import Replacement
@@ -36,8 +37,8 @@ class RunRequest:
     `configuration`, `skills` and `snippets` are slugs; `tools` are names, an empty tuple offers none.
     `system_override` given but empty replaces the system prompt with nothing. `versions` are those of configuration,
     skills and snippets that it is to be made of (kind, row, number); empty for what is stored when it starts.
-    `system_override` given but empty replaces the system prompt with nothing. `replacements` say which tools don't
-    simply run. With a `fork` the run goes on from there: prompt, override, skills and snippets are those of its state.
+    `variables` are the values of the variables in its texts, by name. `replacements` say which tools don't simply run.
+    With a `fork` the run goes on from there: prompt, override, skills and snippets are those of its state.
     """
 
     configuration: str
@@ -55,6 +56,7 @@ class RunRequest:
     thinking: ThinkingEffort | None = None
     title: str = ""
     versions: tuple[tuple[str, int, int], ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
     replacements: tuple[Replacement, ...] = ()
     fork: Fork | None = None
 
@@ -63,6 +65,11 @@ class RunRequest:
             raise ValueError(f"override_mode is {self.override_mode!r}, not one of {get_args(OverrideMode)}")
         if self.thinking is not None and self.thinking not in get_args(ThinkingEffort):
             raise ValueError(f"thinking is {self.thinking!r}, not one of {get_args(ThinkingEffort)}")
+
+    @property
+    def said(self) -> str:
+        """The prompt with its values, as the model gets it. What a fork goes on from is never filled again."""
+        return self.prompt if self.fork else fill(self.prompt, self.variables).text
 
     def to_json(self) -> dict[str, Any]:
         data = asdict(replace(self, replacements=(), fork=None))
@@ -102,7 +109,7 @@ def write_run(*, request: RunRequest, by: User | None, parent: Run | None = None
     if request.capture_raw and (refusal := raw_capture_refused()):
         raise ConfigurationError(f"{refusal} Start the run without raw capture.")
     request, level = cleaned(request), site_level()
-    shown = readable(request, level, name=configuration.name)
+    shown = readable(as_said(request), level, name=configuration.name)
     now = timezone.now()
     run = Run.objects.create(
         user=by,
@@ -145,8 +152,13 @@ def readable(request: RunRequest, level: PrivacyLevel, *, name: str) -> RunReque
     return request
 
 
+def as_said(request: RunRequest) -> RunRequest:
+    """The request with its prompt as the model gets it, for people to read."""
+    return replace(request, prompt=request.said, variables={})
+
+
 def title_of(request: RunRequest) -> str:
-    """The title as given, else the beginning of the prompt's first line."""
+    """The title as given, else the beginning of the prompt's first line. The request's prompt is `as_said`."""
     if title := one_line(request.title):
         return title
     lines = request.prompt.strip().splitlines() or [request.configuration]
@@ -155,7 +167,7 @@ def title_of(request: RunRequest) -> str:
 
 def given_title(*, run: Run, request: RunRequest) -> str:
     """The title of `run` as far as a person gave it, at the start or since; empty where it came by itself."""
-    own = (run.configuration_name, title_of(replace(request, title="")))
+    own = (run.configuration_name, title_of(replace(as_said(request), title="")))
     return "" if run.title in own else run.title
 
 

@@ -11,12 +11,14 @@ from django.template.response import TemplateResponse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from llmcore.errors import ConfigurationError
+from llmcore.prompts.variables import UnresolvedVariables
 from playground.access import visible_runs
 from playground.forms.new_run import NewRunForm, PreviewForm
 from playground.forms.new_run_refill import refill, values_of
 from playground.models import Run
 from playground.reading.since import recorded_versions
 from playground.services.list_runs import list_runs
+from playground.services.prepare_run import refuse_unresolved
 from playground.services.preview_run import preview_run
 from playground.services.record_results import NotRecorded, with_recordings
 from playground.services.run_choices import RunChoices, load_run_choices
@@ -54,7 +56,7 @@ def new_run(request: StaffRequest) -> HttpResponse:
         "choices": choices,
         "repeated": repeated,
         "missing": missing,
-        **(previewed(request, PreviewForm(values, choices=choices)) if choices.configuration else {}),
+        **(previewed(request, PreviewForm(values, choices=choices), sent=form) if choices.configuration else {}),
         **table(list_runs(user=request.user, size=RECENT).runs),
     }
     return TemplateResponse(request, "playground/new_run/new_run.html", context)
@@ -107,26 +109,34 @@ def started(request: StaffRequest, form: NewRunForm, parent: Run | None) -> Run 
     try:
         earlier = RunRequest.from_json(parent.request) if parent else None
         asked = with_recordings(asked, by=request.user, earlier=earlier)
+        refuse_unresolved(asked)
         return start_run(request=asked, by=request.user, parent=parent)
     except NotRecorded as error:
         form.add_error("recorded_from", str(error))
+        return None
+    except UnresolvedVariables as error:
+        form.refuse_unresolved(error)
         return None
     except ConfigurationError as error:
         form.add_error("configuration", str(error))
         return None
 
 
-def previewed(request: StaffRequest, form: NewRunForm) -> dict[str, Any]:
-    """What `preview.html` shows: the preview, or why there is none."""
+def previewed(request: StaffRequest, form: NewRunForm, *, sent: NewRunForm | None = None) -> dict[str, Any]:
+    """What `preview.html` shows: the preview, or why there is none; and a field for each variable of the prompt, with
+    what is wrong with it in the form as it was `sent`."""
     view = request.POST.get("view", "")
-    context: dict[str, Any] = {
+    preview, problem = None, ""
+    if form.is_valid():
+        try:
+            preview = preview_run(request=form.run_request(), user=request.user)
+        except ConfigurationError as error:
+            problem = str(error)
+    return {
         "preview_form": form,
         "preview_view": f"playground/new_run/{VIEWS.get(view, VIEWS['source'])}",
         "exact": view == "exact",
+        "preview": preview,
+        "problem": problem,
+        "variables": (sent or form).variable_inputs(preview.prepared.assembly.variables if preview else None),
     }
-    if not form.is_valid():
-        return context
-    try:
-        return context | {"preview": preview_run(request=form.run_request(), user=request.user)}
-    except ConfigurationError as error:
-        return context | {"problem": str(error)}

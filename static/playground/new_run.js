@@ -165,6 +165,16 @@
     if (scroller) scrollTop = scroller.scrollTop;
   });
 
+  // The fields of variables come with the preview; they are left alone, with what is being typed, until others are asked for.
+  document.body.addEventListener("htmx:oobBeforeSwap", (event) => {
+    const [old, fresh] = [event.detail.target, event.detail.fragment.querySelector("#run_variables")];
+    if (old.id === "run_variables" && fresh && old.dataset.variables === fresh.dataset.variables) event.detail.shouldSwap = false;
+  });
+
+  document.body.addEventListener("htmx:oobAfterSwap", (event) => {
+    if (event.detail.target.id === "run_variables") seen = serialized();
+  });
+
   panel.addEventListener("htmx:afterSwap", () => {
     failed.hidden = true;
     panel.classList.remove("is-stale");

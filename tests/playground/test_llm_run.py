@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from llmcore.providers.scripted.scenario import Turn
 from playground.models import Run, RunPartial
 from playground.services.export_run import export_run, import_run
-from tests.factories import SkillFactory, SnippetFactory, UserFactory
+from tests.factories import ConfigurationFactory, SkillFactory, SnippetFactory, UserFactory
 from tests.playground.beside import ROOT, environment_beside
 from tests.playground.driven import call, script, wait_for
 
@@ -171,3 +172,21 @@ def test_it_goes_on_from_a_run_with_results_that_were_recorded_or_are_in_a_file(
     assert origins == [parent.pk, None]
     assert json.loads(done.stdout)["run"]["request"]["replacements"][0]["text"] == "No refunds on Mondays."
     assert wrong.returncode == 1 and "no tool no_such_tool" in wrong.stderr
+
+
+def test_variables_are_filled_and_what_is_wrong_with_them_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    slug = ConfigurationFactory(system_prompt="You help {{shop}}.").slug
+    for arguments, problem in (
+        (["--var", "order"], "--var takes NAME=VALUE with a name like order_id, not “order”."),
+        (["--var", "a b=1"], "--var takes NAME=VALUE with a name like order_id, not “a b=1”."),
+        ([], "The variable “shop” has no value; it stands in: Configuration prompt."),
+    ):
+        with pytest.raises(CommandError) as refused:
+            call_command("llm_run", slug, "--prompt", "Hello", *arguments)
+        assert str(refused.value) == problem
+    assert not Run.objects.exists()
+
+    with pytest.raises(SystemExit, match="0"):
+        call_command("llm_run", slug, "--prompt", "Hello", "--dry-run", "--var", "shop=a=b", "--var", "old=")
+    assert Run.objects.get().request["variables"] == {"shop": "a=b", "old": ""}
+    assert "The value of “old” is used nowhere." in capsys.readouterr().err

@@ -41,7 +41,19 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 TEXT_ARGUMENT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 # Letters that no word of ours begins with, so that an index can't hide their beginning in the word before.
-PLACES = ("prompt", "override", "thinking", "argument", "result", "refusal", "crash", "unknown", "answer", "error")
+PLACES = (
+    "prompt",
+    "override",
+    "variable",
+    "thinking",
+    "argument",
+    "result",
+    "refusal",
+    "crash",
+    "unknown",
+    "answer",
+    "error",
+)
 SAID = {name: f"xq{name}zx" for name in PLACES}
 # Errors and tracebacks are redacted at every level; a name is not a secret.
 NEVER_STORED = {"crash", "error", "unknown"}
@@ -105,7 +117,7 @@ class Case:
     dry_run: bool = False
 
 
-ASKED = frozenset({"prompt", "override"})
+ASKED = frozenset({"prompt", "override", "variable"})
 USED = frozenset({"thinking", "argument", "result", "refusal", "crash", "unknown"})
 CASES = {
     "answered": Case((CALLS, ANSWER), ASKED | USED | {"answer"}),
@@ -124,7 +136,8 @@ def make(case: Case, settings: Settings, level: PrivacyLevel, **request: object)
 
 def asked(**request: object) -> dict[str, object]:
     return {
-        "prompt": f"Tell me about {both('prompt')}\nand more",
+        "prompt": f"Tell me about {both('prompt')}\nand more of {{{{it}}}}",
+        "variables": {"it": both("variable")},
         "system_override": f"You know {both('override')}.",
         **request,
     }
@@ -361,7 +374,8 @@ def test_the_sources_of_a_redacted_prompt_are_where_they_were(settings: Settings
         mask = MASK if run is redacted else None
         assert spans == [
             f"You know {SAID['override']} {mask or SECRET['override']}.",
-            f"Tell me about {SAID['prompt']} {mask or SECRET['prompt']}\nand more",
+            f"Tell me about {SAID['prompt']} {mask or SECRET['prompt']}\n"
+            f"and more of {SAID['variable']} {mask or SECRET['variable']}",
         ]
 
 
@@ -522,7 +536,7 @@ def test_each_column_that_can_hold_words_is_content_or_is_not(model: type[models
 def test_each_field_of_a_request_is_content_or_is_not() -> None:
     names = {field.name for field in fields(RunRequest)}
 
-    assert names - content.REQUEST_METADATA == {"prompt", "system_override", "replacements", "fork"}
+    assert names - content.REQUEST_METADATA == {"prompt", "system_override", "variables", "replacements", "fork"}
     assert names >= content.REQUEST_METADATA
 
 

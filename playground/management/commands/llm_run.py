@@ -16,6 +16,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from llmcore.errors import ConfigurationError
+from llmcore.prompts.variables import is_name
 from llmcore.redaction import Redactor
 from llmcore.runs.outcome import EXIT_CODE_OF, EXIT_CODE_WAITING, EndReason, RunStatus
 from llmcore.store import secret_values
@@ -24,6 +25,7 @@ from playground.printing import RunPrinter
 from playground.services.drive_run import drive_run
 from playground.services.export_run import export_run
 from playground.services.fork_run import edited_fork
+from playground.services.prepare_run import refuse_unresolved
 from playground.services.start_run import RunRequest, write_run
 
 
@@ -43,6 +45,13 @@ class Command(BaseCommand):
         parser.add_argument("--snippet", action="append", default=[], help="slug of a snippet to force; repeatable")
         parser.add_argument("--tools", help="names of the tools to offer, with commas, or none; default: as configured")
         parser.add_argument("--system", help="replaces the configuration's system prompt; may be empty")
+        parser.add_argument(
+            "--var",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="the value of a variable {{NAME}} in prompt, override, system prompt or snippets; repeatable",
+        )
         parser.add_argument("--max-rounds", type=int, help="at most so many model calls")
         parser.add_argument("--dry-run", action="store_true", help="show the first request and send nothing")
         replacing.add_options(parser)
@@ -59,6 +68,8 @@ class Command(BaseCommand):
             point = replacing.fork_point_of(options)
             if point is not None:
                 request = replace(request, prompt=point.run.prompt, fork=edited_fork(point=point, edits=()))
+            for name in refuse_unresolved(request):
+                self.stderr.write(f"The value of “{name}” is used nowhere.")
             run = write_run(request=request, by=user, parent=point.run if point else None)
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
@@ -103,11 +114,25 @@ def request_of(options: dict[str, Any]) -> RunRequest:
         snippets=tuple(options["snippet"]),
         system_override=options["system"],
         tools=tools,
+        variables=values_of(options["var"], forked=options["fork"] is not None),
         max_rounds=options["max_rounds"],
         dry_run=options["dry_run"],
         capture_raw=options["raw"],
         replacements=replacing.replacements_of(options),
     )
+
+
+def values_of(pairs: list[str], *, forked: bool) -> dict[str, str]:
+    """The values of variables, given as NAME=VALUE."""
+    if pairs and forked:
+        raise CommandError("The messages of a fork are not filled again: leave --var out, or start a new run.")
+    values = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not is_name(name):
+            raise CommandError(f"--var takes NAME=VALUE with a name like order_id, not “{pair}”.")
+        values[name] = value
+    return values
 
 
 def user_of(name: str | None) -> User | None:

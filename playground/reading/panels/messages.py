@@ -43,6 +43,7 @@ class Block:
     kind: str = "text"
     version: int | None = None
     object_id: int | None = None
+    variables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,6 +176,7 @@ class MessageReader:
             note=segment.note or ("forced" if segment.forced else ""),
             tokens=segment.tokens,
             edit_url=edit_url(self._record.user, segment.source, segment.object_id),
+            variables=tuple(dict.fromkeys(span.name for span in segment.values)),
         )
 
     def _lines_of(self, messages: Iterable[Message]) -> Mapping[str, Line]:

@@ -15,11 +15,14 @@ def tabs(record: StepRecord) -> list[Tab]:
 
 def read(record: StepRecord, query: Query) -> Panel:
     run, plan = record.run, record.plan
-    request = {name: value for name, value in run.request.items() if name != "prompt" and value not in (None, [])}
+    own = ("prompt", "variables")
+    request = {name: value for name, value in run.request.items() if name not in own and value not in (None, [])}
     if run.request.get("fork"):
         # Its messages are those of the first request.
         request["fork"] = without_contents(run.request["fork"])
     boxes = [] if run.contents_deleted_at else [text_box("prompt", "User prompt", str(run.request.get("prompt") or ""))]
+    if run.request.get("variables"):
+        boxes.append(json_box("variables", "Values of variables", dict(run.request["variables"])))
     boxes.append(json_box("request", "Asked for", request))
     if plan.configuration:
         boxes.append(json_box("configuration", "Configuration, as it was", dict(plan.configuration)))
