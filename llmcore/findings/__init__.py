@@ -1,6 +1,6 @@
 """Explains a run: a list of detected problems, each with the step that shows it."""
 
-from llmcore.findings import answer, limits, prompt, provider, replaced, tools, usage
+from llmcore.findings import answer, approvals, limits, prompt, provider, replaced, tools, usage
 from llmcore.findings.finding import Finding, Severity
 from llmcore.findings.registry import find
 from llmcore.findings.view import RunView
@@ -10,6 +10,7 @@ __all__ = [
     "RunView",
     "Severity",
     "answer",
+    "approvals",
     "find",
     "limits",
     "prompt",

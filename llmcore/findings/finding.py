@@ -71,6 +71,15 @@ def seconds(milliseconds: float) -> str:
     return f"{milliseconds / 1000:.2f} s"
 
 
+def duration(milliseconds: float) -> str:
+    """In the two largest units, for what takes minutes or days."""
+    whole = round(milliseconds / 1000)
+    for size, unit, lesser_size, lesser in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // lesser_size} {lesser}"
+    return seconds(milliseconds)
+
+
 def tokens(count: int) -> str:
     return f"{count:,} token" if count == 1 else f"{count:,} tokens"
 

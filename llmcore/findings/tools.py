@@ -219,17 +219,19 @@ def cut_results(view: RunView) -> Iterator[Finding]:
 
 @finder
 def slow_tools(view: RunView) -> Iterator[Finding]:
+    # What the run waited for people says nothing about its tools.
+    worked_ms = view.duration_ms - view.waited_ms
     for name, runs in view.runs_by_tool.items():
         slowest = max(runs, key=lambda run: run.duration_ms)
         spent = sum(run.got.get("wall_ms", run.duration_ms) for run in runs)
-        if slowest.duration_ms < _SLOW_MS or spent < view.duration_ms * _SLOW_SHARE:
+        if slowest.duration_ms < _SLOW_MS or spent < worked_ms * _SLOW_SHARE:
             continue
         yield slowest.finding(
             "slow_tool",
             Severity.WARNING,
             f"{code(name)} is slow",
             f"Its longest run took {seconds(slowest.duration_ms)}.",
-            f"{seconds(spent)}, {spent / view.duration_ms:.0%} of the run",
+            f"{seconds(spent)}, {spent / worked_ms:.0%} of the run{' without its waits' if view.waited_ms else ''}",
         )
 
 

@@ -181,6 +181,20 @@ class RunView:
         return grouped
 
     @cached_property
+    def decisions(self) -> list[RunStep]:
+        """What became of the actions that the run proposed, in order."""
+        return [step for step in self.steps if step.kind is StepKind.ACTION and step.data.get("event") == "decided"]
+
+    @cached_property
+    def waited_ms(self) -> float:
+        """How long the run waited for decisions: in each turn as long as for the last of its actions."""
+        longest: dict[str, float] = {}
+        for step in self.decisions:
+            turn = str(step.data.get("digest"))
+            longest[turn] = max(longest.get(turn, 0.0), step.duration_ms)
+        return sum(longest.values())
+
+    @cached_property
     def first_request(self) -> RunStep | None:
         """The step that shows the assembled prompt."""
         kinds = (StepKind.REQUEST, StepKind.ASSEMBLED)

@@ -129,6 +129,7 @@ class RunRow:
             ("queue", run.queue_ms or 0.0),
             ("model", run.model_ms or 0.0),
             ("ttool", run.tool_ms or 0.0),
+            ("approval", run.approval_ms or 0.0),
             ("over", run.overhead_ms or 0.0),
         ]
         return filled(pieces, self.scale.ms)

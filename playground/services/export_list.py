@@ -65,6 +65,7 @@ COLUMNS: dict[str, Callable[[Any], Value]] = {
     "queue_ms": lambda run: run.queue_ms,
     "model_ms": lambda run: run.model_ms,
     "tool_ms": lambda run: run.tool_ms,
+    "approval_ms": lambda run: run.approval_ms,
     "overhead_ms": lambda run: run.overhead_ms,
     "wall_ms": lambda run: run.wall_ms,
     "prompt": lambda run: run.prompt_start,

@@ -93,6 +93,17 @@ class Story:
         self.trace.record(StepKind.TOOL_RESULT, round=self.round, data=result, started_ms=started)
         return self
 
+    def decision(self, name: str, *waited_s: float, decision: str = "approve") -> Story:
+        """A turn whose actions were decided after so many seconds each."""
+        started = self.trace.now_ms()
+        for number, seconds in enumerate(waited_s):
+            data = {"event": "decided", "name": name if number == 0 else "other", "digest": f"turn {self.round}"}
+            ended = started + seconds * 1000
+            data |= {"call_id": f"{self.round} {number}", "decision": decision}
+            self.trace.record(StepKind.ACTION, round=self.round, data=data, started_ms=started, ended_ms=ended)
+        self.now += max(waited_s)
+        return self
+
     def view(self, reason: EndReason = EndReason.COMPLETED, **changes: Any) -> RunView:
         return RunView(steps=self.trace.steps, contents=self.trace.contents, reason=reason, **changes)
 
@@ -316,6 +327,37 @@ def test_a_long_tool_run_in_a_much_longer_run_is_no_finding() -> None:
     told = story().call().tool("search", seconds=8)
     told.now += 100
     assert told.call().find() == []
+
+
+def test_a_slow_tool_is_found_in_a_run_that_waited_long_for_people() -> None:
+    findings = story().call().decision("pay", 3_600).tool("search", seconds=8).call().find()
+    assert [finding.id for finding in findings] == ["slow_tool", "approval_waited"]
+    assert findings[0].impact == "8.00 s, 80% of the run without its waits"
+
+
+def test_a_long_wait_for_a_decision_is_noted_with_its_time() -> None:
+    finding = story().call().decision("pay", 125).tool("pay").call().only()
+
+    assert (finding.id, finding.severity, finding.tab) == ("approval_waited", Severity.NOTE, "approval")
+    assert finding.title == "The run waited 2 min 5 s for a decision" and "about `pay`" in finding.detail
+    assert finding.impact == "2 min 5 s, 98% of the run" and finding.sequence == 3
+
+
+def test_decisions_of_one_turn_are_waited_for_at_the_same_time() -> None:
+    finding = story().call().decision("pay", 90, 30).tool("pay").call().decision("pay", 60).call().only()
+
+    assert finding.title == "The run waited 2 min 30 s for a decision"
+    assert finding.detail.startswith("There were 3; the longest, about `pay`, took 1 min 30 s.")
+
+
+def test_a_decision_that_nobody_made_is_a_warning() -> None:
+    finding = story().call().decision("pay", 90_000, decision="expire").only(EndReason.APPROVAL_EXPIRED)
+    assert (finding.id, finding.severity) == ("approval_waited", Severity.WARNING)
+    assert finding.title == "The run waited 1 d 1 h for a decision that nobody made"
+
+
+def test_a_decision_within_a_minute_is_no_finding() -> None:
+    assert story().call().decision("pay", 59).tool("pay").call().find() == []
 
 
 def offered(told: Story, *names: str, description: str = "Look it up. " * 20) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -20,6 +21,8 @@ from llmcore.providers.scripted.scenario import Turn
 from llmcore.tools.base import Effect, Tool
 from playground.access import why_not_decide
 from playground.models import DecisionRecord, ProposedAction, Run
+from playground.reading.run_rows import run_rows
+from playground.reading.summary import time_shares
 from playground.rows import load_contents, load_steps
 from playground.services.cancel_run import cancel_run
 from playground.services.continue_run import requeue_interrupted
@@ -423,11 +426,13 @@ def test_the_audit_can_not_be_rewritten(done: Counter[str]) -> None:  # P5
 def test_the_times_of_a_run_that_waited_add_up(done: Counter[str]) -> None:
     with asking() as model:
         run = started(model)
+        earlier = timedelta(seconds=90)
         Run.objects.filter(pk=run.pk).update(
-            suspended_at=run.suspended_at - timedelta(seconds=90),
-            created_at=run.created_at - timedelta(seconds=90),
-            started_at=run.started_at - timedelta(seconds=90),
+            suspended_at=run.suspended_at - earlier,
+            created_at=run.created_at - earlier,
+            started_at=run.started_at - earlier,
         )
+        ProposedAction.objects.update(proposed_at=F("proposed_at") - earlier)
         decide(run, APPROVE, APPROVE)
         model.drive(run)
 
@@ -435,3 +440,9 @@ def test_the_times_of_a_run_that_waited_add_up(done: Counter[str]) -> None:
     parts = (run.approval_ms, run.queue_ms, run.model_ms, run.tool_ms, run.overhead_ms)
     assert sum(part or 0.0 for part in parts) == pytest.approx(run.wall_ms)
     assert run.overhead_ms < 5_000
+    (found,) = [finding for finding in run.findings if finding["id"] == "approval_waited"]
+    assert "The run waited 1 min 30 s" in found["title"] or "1 min 31 s" in found["title"]
+    shares = {share.name: share.value for share in time_shares(run)}
+    assert shares["Approval"] == run.approval_ms
+    bar = {piece.css: piece for piece in run_rows([run], now=timezone.now())[0].time_bar}
+    assert bar["approval"].value > bar["model"].value
