@@ -163,6 +163,7 @@ class Limits:
 class Configuration:
     """Named: model + parameters + system prompt + skills + snippets + tool groups + limits.
 
+    `snippets` are listed one by one, `tagged_snippets` are all those with one of the `snippet_tags`, by slug.
     `tool_groups` are the groups whose tools a run may use; `tools` those offered when a run names none itself
     (`None`: all of the groups), from the preset `tool_preset` where that names one. `workspace` names the folder that
     its file tools work in. With `requires_other_decider` nobody decides about what
@@ -178,6 +179,8 @@ class Configuration:
     limits: Limits = field(default_factory=Limits)
     skills: tuple[Skill, ...] = ()
     snippets: tuple[Snippet, ...] = ()
+    snippet_tags: tuple[str, ...] = ()
+    tagged_snippets: tuple[Snippet, ...] = ()
     tool_groups: tuple[str, ...] = ()
     tools: tuple[str, ...] | None = None
     tool_preset: str = ""

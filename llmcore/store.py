@@ -41,7 +41,8 @@ Value = TypeVar("Value", values.Skill, values.Snippet)
 
 
 def load_configuration(slug_or_row: str | Configuration, *, read_keys: bool = True) -> values.Configuration:
-    """The configuration with its provider, model, skills and snippets, in three queries for a slug.
+    """The configuration with its provider, model, skills and snippets, in three queries for a slug, and one more where
+    it takes snippets by tag.
 
     ConfigurationError says what to change where it can't be used: unknown, or it, its model or its provider disabled.
     With `read_keys` off, for previews and dry runs, the key may be unreadable: a placeholder stands for it.
@@ -51,12 +52,21 @@ def load_configuration(slug_or_row: str | Configuration, *, read_keys: bool = Tr
     skills = ConfigurationSkill.objects.filter(configuration=row).select_related("skill")
     snippets = ConfigurationSnippet.objects.filter(configuration=row).select_related("snippet")
     return configuration_value(
-        row, [entry.skill for entry in skills], [entry.snippet for entry in snippets], read_keys=read_keys
+        row,
+        [entry.skill for entry in skills],
+        [entry.snippet for entry in snippets],
+        row.tagged_snippets(),
+        read_keys=read_keys,
     )
 
 
 def configuration_value(
-    row: Configuration, skills: Iterable[Skill], snippets: Iterable[Snippet], *, read_keys: bool
+    row: Configuration,
+    skills: Iterable[Skill],
+    snippets: Iterable[Snippet],
+    tagged: Iterable[Snippet],
+    *,
+    read_keys: bool,
 ) -> values.Configuration:
     return values.Configuration(
         slug=row.slug,
@@ -68,6 +78,8 @@ def configuration_value(
         limits=_limits(row),
         skills=tuple(map(skill_value, skills)),
         snippets=tuple(map(snippet_value, snippets)),
+        snippet_tags=tuple(row.snippet_tags),
+        tagged_snippets=tuple(map(snippet_value, tagged)),
         tool_groups=tuple(row.tool_groups),
         tools=_tools(row),
         tool_preset=row.tool_preset.slug if row.tool_preset else "",

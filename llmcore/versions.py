@@ -36,8 +36,9 @@ def keep_versions(*, configuration: str, skills: Iterable[str] = (), snippets: I
     if row is None:
         return
     row.keep_version()
-    for model, own, forced in ((Skill, row.skills, skills), (Snippet, row.snippets, snippets)):
-        for piece in model._default_manager.filter(slug__in=[*own.values_list("slug", flat=True), *forced]):
+    tagged = [snippet.slug for snippet in row.tagged_snippets()]
+    for model, own, others in ((Skill, row.skills, skills), (Snippet, row.snippets, (*tagged, *snippets))):
+        for piece in model._default_manager.filter(slug__in=[*own.values_list("slug", flat=True), *others]):
             piece.keep_version()
 
 
@@ -47,7 +48,8 @@ def versions_of(
     """The versions that a run of `configuration` with these forced `skills` and `snippets` is made of."""
     refs = {VersionRef("configuration", configuration.id or 0, configuration.version)}
     refs |= {VersionRef("skill", item.id or 0, item.version) for item in (*configuration.skills, *skills)}
-    refs |= {VersionRef("snippet", item.id or 0, item.version) for item in (*configuration.snippets, *snippets)}
+    texts = (*configuration.snippets, *configuration.tagged_snippets, *snippets)
+    refs |= {VersionRef("snippet", item.id or 0, item.version) for item in texts}
     return tuple(sorted(ref for ref in refs if ref.object_id))
 
 
@@ -78,6 +80,7 @@ class Then:
             row,
             [_row(Skill, self._version("skill", slug)) for slug in version.fields["skills"]],
             [_row(Snippet, self._version("snippet", slug)) for slug in version.fields["snippets"]],
+            self._tagged(version.fields.get("snippet_tags", ())),
             read_keys=read_keys,
         )
 
@@ -97,6 +100,12 @@ class Then:
             else store.load_snippets([slug])[0]
             for slug in slugs
         )
+
+    def _tagged(self, tags: Iterable[str]) -> list[Snippet]:
+        """The snippets that these tags brought then, by slug."""
+        wanted = set(tags)
+        found = [(slug, version) for (kind, slug), version in self._by_slug.items() if kind == "snippet"]
+        return [_row(Snippet, version) for _slug, version in sorted(found) if wanted & set(version.fields["tags"])]
 
     def _version(self, kind: str, slug: str) -> PromptVersion:
         try:

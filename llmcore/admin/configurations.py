@@ -69,7 +69,7 @@ class ConfigurationAdmin(VersionedAdmin):
         (
             gettext_lazy("System prompt"),
             {
-                "fields": ["system_prompt"],
+                "fields": ["system_prompt", "snippet_tags"],
                 "description": gettext_lazy("The first message of each run. Snippets follow it, skills come later."),
             },
         ),

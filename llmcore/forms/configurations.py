@@ -9,7 +9,7 @@ from django.contrib.admin.widgets import AdminTextareaWidget
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from llmcore.forms.fields import TOOL_LIST, PromptField, ToolListField, group_choices, tool_choices
+from llmcore.forms.fields import TOOL_LIST, NameListField, PromptField, ToolListField, group_choices, tool_choices
 from llmcore.models import Configuration, LanguageModel
 from llmcore.tools.registry import all_tools
 from llmcore.workspaces import workspaces
@@ -43,6 +43,9 @@ class ConfigurationForm(forms.ModelForm):
         help_text=gettext_lazy("What a run is offered unless it is started with a choice of its own."),
     )
 
+    snippet_tags = NameListField(
+        label=gettext_lazy("Snippets by tag"), required=False, help_text=Configuration.snippet_tags.field.help_text
+    )
     workspace = forms.ChoiceField(
         label=gettext_lazy("Workspace"), required=False, help_text=Configuration.workspace.field.help_text
     )
@@ -55,6 +58,7 @@ class ConfigurationForm(forms.ModelForm):
             "description",
             "model",
             "system_prompt",
+            "snippet_tags",
             "temperature",
             "top_p",
             "max_tokens",

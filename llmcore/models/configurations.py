@@ -71,6 +71,12 @@ class Configuration(Versioned):
     )
     skills = models.ManyToManyField(Skill, through="ConfigurationSkill", blank=True)
     snippets = models.ManyToManyField(Snippet, through="ConfigurationSnippet", blank=True)
+    snippet_tags = models.JSONField(
+        _("snippets by tag"),
+        default=list,
+        blank=True,
+        help_text=_("Tags, with commas. All snippets with one of them follow the listed ones, by slug."),
+    )
     tool_groups = models.JSONField(
         _("tool groups"), default=list, blank=True, help_text=_("Names of the groups whose tools a run may use.")
     )
@@ -118,6 +124,7 @@ class Configuration(Versioned):
 
     def clean(self) -> None:
         check_names("tool_groups", self.tool_groups)
+        check_names("snippet_tags", self.snippet_tags)
         if self.tools is not None:
             check_names("tools", self.tools)
         errors: dict[str, Any] = {}
@@ -160,6 +167,12 @@ class Configuration(Versioned):
             "skills": [place.skill.slug for place in places[0]],
             "snippets": [place.snippet.slug for place in places[1]],
         }
+
+    def tagged_snippets(self) -> list[Snippet]:
+        """The snippets that its tags bring, by slug, also those that it lists; without tags no query is made."""
+        tags = set(self.snippet_tags)
+        # Tags are JSON, in which not every database can search.
+        return [row for row in Snippet.objects.order_by("slug") if tags.intersection(row.tags)] if tags else []
 
     def asked_too_much_of(self, model: LanguageModel) -> dict[str, str]:
         """What this configuration wants that `model` can't do, by field, each with what to change."""

@@ -89,7 +89,7 @@ def assemble(
     """
     uses = VariableUses(augmentation.variables)
     system, overridden = _system_pieces(configuration, augmentation)
-    snippets, left_out_snippets = choose_snippets(configuration.snippets, augmentation.snippets)
+    snippets, left_out_snippets = choose_snippets(configuration, augmentation.snippets)
     skills, left_out_skills = choose_skills(
         configuration.skills,
         augmentation.skills,
@@ -240,7 +240,8 @@ def _with_tokens(
     texts = {(Source.CONFIG, configuration.slug): configuration.system_prompt}
     texts[Source.OVERRIDE, "override"] = augmentation.system_override or ""
     texts |= {(Source.SKILL, skill.slug): skill.body for skill in (*configuration.skills, *augmentation.skills)}
-    texts |= {(Source.SNIPPET, item.slug): item.body for item in (*configuration.snippets, *augmentation.snippets)}
+    snippets = (*configuration.snippets, *configuration.tagged_snippets, *augmentation.snippets)
+    texts |= {(Source.SNIPPET, item.slug): item.body for item in snippets}
     return (replace(item, tokens=estimate(texts[item.source, item.source_id])) for item in dropped)
 
 

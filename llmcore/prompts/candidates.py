@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -31,14 +31,15 @@ P = TypeVar("P", bound=Piece)
 
 @dataclass(frozen=True, slots=True)
 class Candidate(Generic[P]):
-    """A piece in its place, with how it got there."""
+    """A piece in its place, with how it got there: forced, or the `reason` where its configuration doesn't list it."""
 
     piece: P
     forced: bool
+    reason: str = ""
 
     @property
     def note(self) -> str:
-        return "" if self.piece.enabled else FORCED_THOUGH_DISABLED
+        return self.reason if self.piece.enabled else FORCED_THOUGH_DISABLED
 
     def drop(self, source: Source, reason: DropReason, detail: str) -> Dropped:
         return Dropped(
@@ -53,9 +54,10 @@ class Candidate(Generic[P]):
 
 
 def candidates(
-    source: Source, configured: Iterable[P], forced: Sequence[P]
+    source: Source, configured: Iterable[P], forced: Sequence[P], *, reason: Callable[[P], str] = lambda piece: ""
 ) -> tuple[list[Candidate[P]], list[Dropped]]:
-    """The pieces that are switched on, without duplicates: of those with the same slug the first counts.
+    """The pieces that are switched on, without duplicates: of those with the same slug the first counts. `reason` says
+    why a configured piece is there, where the configuration doesn't name it.
 
     A forced piece needs not be switched on, also where the configuration has it already.
     """
@@ -64,7 +66,7 @@ def candidates(
     dropped: list[Dropped] = []
     seen: set[str] = set()
     for piece in configured:
-        candidate = Candidate(piece, forced=False)
+        candidate = Candidate(piece, forced=False, reason=reason(piece))
         if piece.slug in seen or (not piece.enabled and piece.slug in forced_slugs):
             continue
         seen.add(piece.slug)

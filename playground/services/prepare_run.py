@@ -220,6 +220,7 @@ def describe(configuration: Configuration) -> dict[str, Any]:
         "tools": None if configuration.tools is None else list(configuration.tools),
         "skills": [skill.slug for skill in configuration.skills],
         "snippets": [snippet.slug for snippet in configuration.snippets],
+        "tagged_snippets": [snippet.slug for snippet in configuration.tagged_snippets],
         "tool_preset": configuration.tool_preset,
         "workspace": configuration.workspace,
         "min_skill_trust": configuration.min_skill_trust,

@@ -96,11 +96,12 @@ def load_run_choices(*, user: User, configuration: str = "") -> RunChoices:
     row = next((row for row in rows if row.slug == configuration), None) or _likely(rows, user)
     value, problem = _load(row)
     groups = _tool_groups(value, user) if value else ()
+    snippets = (*value.snippets, *value.tagged_snippets) if value else ()
     return RunChoices(
         configurations=rows,
         configuration=row,
         skills=_text_choices(models.Skill, {skill.slug for skill in value.skills} if value else set()),
-        snippets=_text_choices(models.Snippet, {snippet.slug for snippet in value.snippets} if value else set()),
+        snippets=_text_choices(models.Snippet, {item.slug for item in snippets}),
         tool_groups=groups,
         tool_presets=_tool_presets(groups),
         problem=problem,

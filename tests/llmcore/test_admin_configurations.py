@@ -273,3 +273,10 @@ def test_lists_that_are_none_are_refused_whoever_writes_them() -> None:
     for changes in ({"tool_groups": "shop"}, {"tool_groups": [1]}, {"tools": ["a", "a"]}, {"tools": [""]}):
         with pytest.raises(ValidationError):
             ConfigurationFactory(**changes).full_clean()
+
+
+def test_snippets_by_tag_are_named_and_belong_to_the_version(admin: Client) -> None:
+    admin.post(reverse(ADD), form(snippet_tags="tone, law,, tone"))
+    row = Configuration.objects.get()
+    assert row.snippet_tags == ["tone", "law"]
+    assert row.keep_version().fields["snippet_tags"] == ["tone", "law"]

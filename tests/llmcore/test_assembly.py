@@ -432,3 +432,19 @@ def test_the_response_schema_is_part_of_the_fingerprint() -> None:  # A7
         return assemble(configuration=configuration(), conversation=[ASK], response_schema=schema).fingerprint
 
     assert len({with_schema(None), with_schema({"type": "object"}), with_schema({"type": "array"})}) == 3
+
+
+def test_snippets_by_tag_follow_the_listed_ones_and_say_why() -> None:
+    tagged = (snippet("a", tags=("tone",)), snippet("b", tags=("tone",)), snippet("c", tags=("law",), enabled=False))
+    assembly = run(
+        snippets=(snippet("b", tags=("tone",)),),
+        snippet_tags=("law", "tone"),
+        tagged_snippets=tagged,
+        augmentation=Augmentation(snippets=(snippet("a"), snippet("d"))),
+    )
+    found = [(s.source_id, s.note, s.forced) for s in assembly.segments if s.source is Source.SNIPPET]
+    assert found == [("b", "", False), ("a", "by the tag tone", False), ("d", "", True)]
+    assert [(d.source_id, d.reason) for d in assembly.dropped] == [
+        ("c", DropReason.DISABLED),
+        ("a", DropReason.DUPLICATE),
+    ]

@@ -225,3 +225,13 @@ def test_metering_a_call_is_one_write(django_assert_num_queries: DjangoAssertNum
     with django_assert_num_queries(1) as queries:
         store.DatabaseMeter().record(call, ModelResponse(), None)
     assert queries[0]["sql"].startswith("INSERT")
+
+
+def test_snippets_by_tag_cost_one_query_and_come_by_slug(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    row = ConfigurationFactory(snippet_tags=["tone", "law"], snippets=[listed := SnippetFactory(tags=["tone"])])
+    for slug, tags in (("b", ["law"]), ("a", ["tone", "x"]), ("c", ["to"])):
+        SnippetFactory(slug=slug, tags=tags)
+    with django_assert_num_queries(4):
+        loaded = store.load_configuration(row.slug)
+    assert [snippet.slug for snippet in loaded.snippets] == [listed.slug]
+    assert [snippet.slug for snippet in loaded.tagged_snippets] == ["a", "b", listed.slug]

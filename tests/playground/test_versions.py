@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple, replace
 from typing import Any
 
 import pytest
@@ -167,3 +168,17 @@ def test_a_version_is_shown_to_those_who_may_see_its_original_only(client: Clien
     client.force_login(UserFactory(permissions=["llmcore.view_snippet"]))
     assert client.get(reverse("admin:llmcore_snippet_version", args=[snippet.pk, 1])).status_code == 200
     assert client.get(reverse("admin:llmcore_snippet_version", args=[snippet.pk, 5])).status_code == 404
+
+
+def test_snippets_by_tag_are_those_of_then() -> None:
+    SnippetFactory(slug="a", body="The old tone.", tags=["tone"])
+    configuration = ConfigurationFactory(snippet_tags=["tone"])
+    request = RunRequest(configuration=configuration.slug, prompt="Hi", dry_run=True)
+    keep_versions(configuration=configuration.slug)
+    refs = prepare_run(request=request, user=None).versions
+    Snippet.objects.get(slug="a").delete()
+    SnippetFactory(slug="b", body="The new tone.", tags=["tone"])
+
+    then = prepare_run(request=replace(request, versions=tuple(map(astuple, refs))), user=None)
+    assert "The old tone." in texts_of(then) and "The new tone." not in texts_of(then)
+    assert "The new tone." in texts_of(prepare_run(request=request, user=None))
