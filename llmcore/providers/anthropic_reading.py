@@ -39,7 +39,10 @@ class AnthropicReader:
     def __init__(self, call: ModelCall) -> None:
         self.answer = Answer(call)
         self._usage: Mapping[str, JSON] | None = None
-        self._open: dict[str, OpenBlock] = {}
+        # All blocks by a key of their own, and the key of the block that each index stands for now: there are gateways
+        # that give every block the same one, or none.
+        self._blocks: dict[str, OpenBlock] = {}
+        self._current: dict[JSON, str] = {}
 
     def message(self, message: Mapping[str, JSON]) -> None:
         """A whole message, or the frame of one that is going to be streamed."""
@@ -53,7 +56,7 @@ class AnthropicReader:
         content = message.get("content")
         for index, block in enumerate(content if isinstance(content, list) else ()):
             if isinstance(block, dict):
-                self._start(f"whole {index}", block)
+                self._start(index, block)
 
     def take(self, body: Mapping[str, JSON]) -> Iterable[Delta]:
         """One event of a stream. Those of kinds that aren't known say nothing."""
@@ -61,9 +64,10 @@ class AnthropicReader:
             case "message_start":
                 self.message(_object(body, "message"))
             case "content_block_start":
-                return self._start(_key(body), _object(body, "content_block"))
+                return self._start(_index(body), _object(body, "content_block"))
             case "content_block_delta":
-                return self._delta(_key(body), _object(body, "delta"))
+                index = _index(body)
+                return self._delta(self._current.get(index, f"block {index}"), _object(body, "delta"))
             case "message_delta":
                 self._stop(_object(body, "delta"))
                 # Cumulative: it repeats what was reported before.
@@ -79,8 +83,9 @@ class AnthropicReader:
         if isinstance(explanation, str) and explanation:
             self.answer.add_refusal(explanation)
 
-    def _start(self, key: str, block: dict[str, JSON]) -> Iterable[Delta]:
-        opened = self._open[key] = OpenBlock(dict(block))
+    def _start(self, index: JSON, block: dict[str, JSON]) -> Iterable[Delta]:
+        key = self._current[index] = f"block {len(self._blocks)} of {index}"
+        opened = self._blocks[key] = OpenBlock(dict(block))
         match block.get("type"):
             case "text":
                 self._cite(key, block.get("citations"))
@@ -114,11 +119,11 @@ class AnthropicReader:
                 self._cite(key, [delta.get("citation")])
             case "input_json_delta":
                 piece = delta.get("partial_json")
-                if isinstance(piece, str) and piece and (opened := self._open.get(key)) is not None:
+                if isinstance(piece, str) and piece and (opened := self._blocks.get(key)) is not None:
                     opened.pieces.append(piece)
                     return (Delta(kind="tool_call", text=piece),) if opened.draft else ()
-            case _ if key in self._open:
-                self._open[key].known = False
+            case _ if key in self._blocks:
+                self._blocks[key].known = False
         return ()
 
     def _text(self, key: str, text: JSON) -> Iterable[Delta]:
@@ -140,7 +145,7 @@ class AnthropicReader:
             block.extra = {"wire": WIRE, "citations": [*earlier, *found]}
 
     def response(self, *, streamed: bool, cancelled: bool = False) -> ModelResponse:
-        for key, opened in self._open.items():
+        for key, opened in self._blocks.items():
             self._close(key, opened)
         self.answer.usage = read_usage(self._usage)
         return self.answer.response(ANTHROPIC_REASONS, streamed=streamed, cancelled=cancelled)
@@ -198,8 +203,9 @@ def anthropic_stream(call: ModelCall) -> EventDecoder:
     return EventDecoder(AnthropicReader(call), lambda reply: read_anthropic_reply(reply, call))
 
 
-def _key(body: Mapping[str, JSON]) -> str:
-    return f"block {body.get('index')}"[:50]
+def _index(body: Mapping[str, JSON]) -> int | None:
+    index = body.get("index")
+    return index if isinstance(index, int) else None
 
 
 def _object(body: Mapping[str, JSON], name: str) -> dict[str, JSON]:

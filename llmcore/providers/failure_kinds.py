@@ -104,23 +104,32 @@ CONTEXT_LENGTH = re.compile(
 NOT_THERE = re.compile(
     r"model\b.{0,120}\b(not found|does(n't| not) exist|not exist)|^unexpected endpoint", re.IGNORECASE | re.DOTALL
 )
+# What Google and Anthropic say with HTTP 400 and no word of its own.
+BAD_KEY = re.compile(r"\bAPI key (is )?(not valid|invalid|expired)|\b(invalid|incorrect) API key", re.IGNORECASE)
+NO_CREDIT = re.compile(r"\bcredit balance\b|\binsufficient (balance|credits?|funds)\b", re.IGNORECASE)
 
 
 def kind_of(words: Sequence[str], message: str, status: int) -> ErrorKind:
     """The kind of an error with these words (in lower case), this message and this effective status."""
-    for word in words:
-        if word in KINDS:
-            kind = KINDS[word]
-            # A general word beside a telling message ("server_error: the prompt exceeds the context window").
-            if kind == ErrorKind.SERVER and CONTEXT_LENGTH.search(message):
-                return ErrorKind.CONTEXT_LENGTH
-            return kind
-    if status in (200, 400, 413, 422, 500) and CONTEXT_LENGTH.search(message):
+    kind = next((KINDS[word] for word in words if word in KINDS), None)
+    if kind == ErrorKind.RATE_LIMIT and status == 413:
+        # Groq: a single request that is larger than all that may be sent in a minute.
         return ErrorKind.CONTEXT_LENGTH
+    if kind not in (None, ErrorKind.SERVER):
+        return kind
+    # A general word says less than a telling message ("server_error: the prompt exceeds the context window") or status.
+    if (kind or status in (200, 400, 413, 422, 500)) and CONTEXT_LENGTH.search(message):
+        return ErrorKind.CONTEXT_LENGTH
+    if status in (200, 400) and BAD_KEY.search(message):
+        return ErrorKind.AUTHENTICATION
+    if status in (200, 400, 403) and NO_CREDIT.search(message):
+        return ErrorKind.QUOTA
     if status in (200, 400) and NOT_THERE.search(message):
         return ErrorKind.NOT_FOUND
     if status in KIND_OF_STATUS:
         return KIND_OF_STATUS[status]
+    if kind is not None:
+        return kind
     if 300 <= status < 400:
         return ErrorKind.NOT_FOUND
     return ErrorKind.INVALID_REQUEST if 400 <= status < 500 else ErrorKind.SERVER

@@ -56,6 +56,9 @@ def read_report(error: JSON, outer: Mapping[str, JSON] | None = None) -> Report:
     metadata, inner = _object(error, "metadata"), _object(error, "innererror")
     details = [item for item in error["details"] if isinstance(item, dict)] if _is_list(error.get("details")) else []
     words = [item.get("reason") for item in details]
+    if metadata.get("flagged_input"):
+        # OpenRouter's moderation answers as if the key had no right.
+        words.append("content_filter")
     words += [error.get("code"), inner.get("code"), error.get("status"), error.get("type"), metadata.get("error_type")]
     message = error.get("message") or error.get("detail") or error.get("msg") or error.get("error")
     if (raw := metadata.get("raw")) and isinstance(raw, str) and message:

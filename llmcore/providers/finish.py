@@ -62,9 +62,12 @@ RESPONSES_REASONS: Mapping[str, FinishReason] = {
     "failed": FinishReason.ERROR,
     "cancelled": FinishReason.ERROR,
 }
-KIND_OF_FINISH: Mapping[str, ErrorKind] = dict.fromkeys(
-    ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"), ErrorKind.MALFORMED_TOOL_CALL
-)
+KIND_OF_FINISH: Mapping[str, ErrorKind] = {
+    **dict.fromkeys(
+        ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"), ErrorKind.MALFORMED_TOOL_CALL
+    ),
+    "insufficient_system_resource": ErrorKind.OVERLOADED,
+}
 
 FINAL = frozenset({FinishReason.LENGTH, FinishReason.CONTENT_FILTER, FinishReason.ERROR, FinishReason.PAUSE})
 

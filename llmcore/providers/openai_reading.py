@@ -11,7 +11,7 @@ from llmcore.providers.base import ModelCall, WireReply
 from llmcore.providers.call_drafts import CallDraft, read_id
 from llmcore.providers.call_fragments import CallFragments
 from llmcore.providers.event_decoder import EventDecoder
-from llmcore.providers.failures import broken, error_in, failure
+from llmcore.providers.failures import broken, error_in, failure, read_report
 from llmcore.providers.finish import OPENAI_REASONS
 from llmcore.providers.reasoning_details import ReasoningDetails
 from llmcore.providers.token_counts import merged, read_cost, read_openai_usage
@@ -39,9 +39,12 @@ class ChatReader:
             answer.served_model = model
         if isinstance(identity := body.get("id"), str) and identity:
             answer.response_id = identity
-        # Groq has usage of its own kind in the last chunk of a stream.
-        if usage := body.get("usage") or _object(body, "x_groq").get("usage"):
+        # Groq has usage and errors of its own kind in the last chunk of a stream.
+        groq = _object(body, "x_groq")
+        if usage := body.get("usage") or groq.get("usage"):
             self._usage = merged(self._usage, usage)
+        if error := groq.get("error"):
+            answer.error = failure(read_report(error), 200)
 
     def choice(self, choice: JSON, key: str) -> Iterable[Delta]:
         """A choice whose message stands under `key`; one without a message says nothing.
@@ -56,6 +59,9 @@ class ChatReader:
             return ()
         if isinstance(reason := choice.get("finish_reason"), str) and reason:
             self.answer.finish_raw = reason
+        if error := choice.get("error"):
+            # OpenRouter: the service behind it failed on this answer.
+            self.answer.error = failure(read_report(error), 200)
         message = choice.get(key)
         return self._message(message) if isinstance(message, dict) else ()
 
@@ -90,7 +96,7 @@ class ChatReader:
         if isinstance(content, str):
             return self.answer.add_text(content)
         deltas: list[Delta] = []
-        for chunk in content if isinstance(content, list) else ():
+        for chunk in content if isinstance(content, list) else [content]:
             if isinstance(chunk, str):
                 deltas.extend(self.answer.add_text(chunk))
             elif isinstance(chunk, dict):

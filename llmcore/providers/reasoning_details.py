@@ -14,7 +14,8 @@ MAX_DETAILS = 5_000
 
 
 class ReasoningDetails:
-    """The entries, whole or streamed in pieces that belong together by their index."""
+    """The entries, whole or streamed in pieces that belong together by their index; without one, a piece goes on with
+    the last entry of its type."""
 
     def __init__(self) -> None:
         self._items: list[dict[str, JSON]] = []
@@ -29,11 +30,13 @@ class ReasoningDetails:
 
     def add(self, pieces: JSON) -> str:
         """Take what one message or delta holds, and return the readable thinking in it."""
-        return "".join(self._add(piece) for piece in _objects(pieces))
+        # Entries that stand beside each other are different ones.
+        last = self._items[-1] if self._items else None
+        return "".join(self._add(piece, last) for piece in _objects(pieces))
 
-    def _add(self, piece: dict[str, JSON]) -> str:
+    def _add(self, piece: dict[str, JSON], last: dict[str, JSON] | None) -> str:
         index = piece.get("index")
-        known = self._by_index.get(index) if isinstance(index, int) else None
+        known = self._by_index.get(index) if isinstance(index, int) else last if goes_on(last, piece) else None
         if known is None or (known.get("type") or piece.get("type")) != (piece.get("type") or known.get("type")):
             if len(self._items) >= MAX_DETAILS:
                 return ""
@@ -47,6 +50,13 @@ class ReasoningDetails:
             elif value is not None or name not in known:
                 known[name] = value
         return next((text for name in READABLE if isinstance(text := piece.get(name), str)), "")
+
+
+def goes_on(last: dict[str, JSON] | None, piece: dict[str, JSON]) -> bool:
+    """Whether a piece without an index belongs to the entry before it: a signed or encrypted one is whole."""
+    if last is None or "signature" in last or "data" in last or "data" in piece:
+        return False
+    return piece.get("id") in (None, last.get("id"))
 
 
 class _Pieces(list[str]):

@@ -19,6 +19,15 @@ KIND_OF_TEXT: Mapping[str, Literal["text", "thinking"]] = {
     "summary_text": "thinking",
     "reasoning_text": "thinking",
 }
+# The type of item that an event brings arguments for, and the field of the item that they stand in.
+ARGUMENTS: Mapping[str, tuple[str, str]] = {
+    "response.function_call_arguments.delta": ("function_call", "arguments"),
+    "response.custom_tool_call_input.delta": ("custom_tool_call", "input"),
+}
+DONE: Mapping[str, str] = {
+    "response.function_call_arguments.done": "function_call",
+    "response.custom_tool_call_input.done": "custom_tool_call",
+}
 ITEM_OF_TEXT = {"output_text": "message", "refusal": "message"}
 MAX_ITEMS = 5_000
 
@@ -33,14 +42,16 @@ class GrowingItem:
         self.is_done = False
         self._texts: dict[Text, list[str]] = {}
         self._arguments: list[str] = []
+        self._field = "arguments"
 
     def extend(self, place: Text, piece: str) -> None:
         self._texts.setdefault(place, []).append(piece)
         self.frame.setdefault("type", ITEM_OF_TEXT.get(place[1], "reasoning"))
 
-    def extend_arguments(self, piece: str) -> None:
+    def extend_arguments(self, piece: str, kind: str, field: str) -> None:
         self._arguments.append(piece)
-        self.frame.setdefault("type", "function_call")
+        self._field = field
+        self.frame.setdefault("type", kind)
 
     def item(self) -> dict[str, JSON]:
         if self.is_done:
@@ -51,7 +62,7 @@ class GrowingItem:
             lists.setdefault(field, []).append({"type": kind, name: "".join(pieces)})
         item.update(lists)
         if self._arguments:
-            item["arguments"] = "".join(self._arguments)
+            item[self._field] = "".join(self._arguments)
         return item
 
 
@@ -60,10 +71,11 @@ class StreamedItems:
 
     def __init__(self) -> None:
         self._items: dict[int, GrowingItem] = {}
+        self._by_id: dict[str, int] = {}
 
     def take(self, event: Mapping[str, JSON]) -> Iterable[Delta]:
-        kind, index = event.get("type"), event.get("output_index")
-        if not isinstance(kind, str) or (growing := self._growing(index)) is None:
+        kind = event.get("type")
+        if not isinstance(kind, str) or (growing := self._growing(self._place(event))) is None:
             return ()
         if kind in ("response.output_item.added", "response.output_item.done"):
             if isinstance(item := event.get("item"), dict):
@@ -71,16 +83,16 @@ class StreamedItems:
                 growing.is_done = kind.endswith(".done")
         elif isinstance(piece := event.get("delta"), str) and piece:
             return self._extend(growing, kind, event, piece)
-        elif kind == "response.function_call_arguments.done":
-            growing.frame.setdefault("type", "function_call")
-            for name in ("name", "arguments"):
+        elif kind in DONE:
+            growing.frame.setdefault("type", DONE[kind])
+            for name in ("name", "arguments", "input"):
                 if event.get(name) is not None:
                     growing.frame[name] = event[name]
         return ()
 
     def _extend(self, growing: GrowingItem, kind: str, event: Mapping[str, JSON], piece: str) -> Iterable[Delta]:
-        if kind == "response.function_call_arguments.delta":
-            growing.extend_arguments(piece)
+        if kind in ARGUMENTS:
+            growing.extend_arguments(piece, *ARGUMENTS[kind])
             return (Delta(kind="tool_call", text=piece),)
         if kind not in TEXTS:
             return ()
@@ -98,6 +110,16 @@ class StreamedItems:
 
     def items(self) -> list[dict[str, JSON]]:
         return [self._items[index].item() for index in sorted(self._items)]
+
+    def _place(self, event: Mapping[str, JSON]) -> JSON:
+        """The index of the item that an event is about; where it says none, that of the item with this id."""
+        if (index := event.get("output_index")) is not None:
+            return index
+        item = event.get("item")
+        identity = item.get("id") if isinstance(item, dict) else event.get("item_id")
+        if not isinstance(identity, str):
+            return None
+        return self._by_id.setdefault(identity, len(self._items))
 
     def _growing(self, index: JSON) -> GrowingItem | None:
         if isinstance(index, bool) or not isinstance(index, int):

@@ -74,7 +74,7 @@ class ResponsesReader:
 
     def _item(self, number: int, item: Mapping[str, JSON]) -> None:
         answer, kind = self.answer, item.get("type")
-        if kind == "function_call":
+        if kind in ("function_call", "custom_tool_call"):
             answer.add_call(draft_of(item))
         elif kind == "message":
             for refusal in texts_of(item.get("content"), "refusal", "refusal"):
@@ -96,13 +96,15 @@ class ResponsesReader:
 
 def draft_of(item: Mapping[str, JSON]) -> CallDraft:
     name = item.get("name")
+    # The call of a tool that takes plain text: none was offered, so it goes back as one of those that were.
+    custom = item.get("type") == "custom_tool_call"
     kept = {key: value for key, value in item.items() if key not in ("name", "arguments", "call_id")}
     return CallDraft(
         name=name if isinstance(name, str) else "",
-        arguments=item.get("arguments"),
+        arguments=item.get("input") if custom else item.get("arguments"),
         # The item's own id is another one; results go by `call_id`.
         id=read_id(item.get("call_id")),
-        extra={"wire": WIRE, "item": kept},
+        extra=None if custom else {"wire": WIRE, "item": kept},
     )
 
 

@@ -77,19 +77,22 @@ def messages_of(history: Sequence[Mapping[str, JSON]]) -> list[Message]:
     messages: list[Message] = []
     taken: set[str] = set()
     waiting: list[tuple[JSON, str]] = []
+    names: dict[str, str] = {}
     for data in history:
         given = data.get("tool_calls") or ()
         calls = with_unique_ids([tool_call_of(call) for call in given], taken)
         taken.update(call.id for call in calls)
         if calls:
             waiting = [(item.get("id"), call.id) for item, call in zip(given, calls, strict=True)]
+            names.update({call.id: call.name for call in calls})
+        answered = answered_id(data.get("tool_call_id"), waiting) if data["role"] == "tool" else None
         messages.append(
             Message(
                 role=data["role"],
                 parts=tuple(parts_of(data)),
                 tool_calls=calls,
-                tool_call_id=answered_id(data.get("tool_call_id"), waiting) if data["role"] == "tool" else None,
-                name=data.get("name"),
+                tool_call_id=answered,
+                name=data.get("name") or names.get(answered or ""),
                 is_error=bool(data.get("is_error")),
             )
         )
