@@ -37,6 +37,7 @@ PLAIN_LIBRARIES = {"httpx", "httpcore", "anyio", "jsonschema", "llmcore"}
 
 # From the top down: a part may import those of later rows only, and of its own.
 LAYERS: tuple[tuple[str, ...], ...] = (
+    ("llmcore.lint",),
     ("llmcore.findings",),
     ("llmcore.runs.loop",),
     ("llmcore.runs",),

@@ -17,7 +17,7 @@ Finder = Callable[[RunView], Iterable[Finding]]
 MAX_PER_FINDER = 10
 
 _finders: list[Finder] = []
-_RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
+RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 
 def finder(function: Finder) -> Finder:
@@ -35,4 +35,4 @@ def find(view: RunView, finders: Sequence[Finder] = _finders) -> list[Finding]:
         except Exception:
             # A finding is an opinion on a run; a fault in it must not cost the run its end.
             logger.exception("the finding %s failed", function.__name__)
-    return sorted(found, key=lambda finding: (_RANK[finding.severity], finding.sequence or 0))
+    return sorted(found, key=lambda finding: (RANK[finding.severity], finding.sequence or 0))

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
+from llmcore.findings import Severity
+from llmcore.lint import Notice
 from llmcore.messages import JSON, Message
 from llmcore.prompts.assembly import Dropped, DropReason, Segment, Source
 from playground.numbers import tokens
@@ -18,6 +20,13 @@ TEXT_CHARS = 200_000
 JSON_LINES = 2_000
 FOLDED_CHARS, FOLDED_LINES = 240, 3
 MARKED_VALUES = 200
+# The id of the notice that is no problem but a pause to expect.
+NEEDS_APPROVAL = "tools_need_approval"
+LOOK_OF_SEVERITY = {
+    Severity.ERROR: ("err", "error"),
+    Severity.WARNING: ("warn", "warn"),
+    Severity.NOTE: ("info", "info"),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,17 +169,32 @@ class PreviewMessage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Note:
-    """Something about the prompt that a person should know. `kind` is its color: err, warn, appr or info."""
+class ListedNotice:
+    """A notice with its look."""
 
-    kind: str
-    title: str
-    detail: str = ""
-    about_budget: bool = False
+    notice: Notice
+
+    @property
+    def href(self) -> str:
+        """Where the field stands that is to be changed; empty where it is no field."""
+        name = self.notice.fix.field if self.notice.fix else ""
+        if not name:
+            return ""
+        return f"#{name}" if name.startswith(("tool_", "skill_", "snippet_")) else f"#id_{name}"
+
+    @property
+    def source(self) -> str:
+        """What a stored text is called, whose form can be opened."""
+        kind = self.notice.fix.kind if self.notice.fix else ""
+        return "config" if kind == "configuration" else kind
+
+    @property
+    def css(self) -> str:
+        return "appr" if self.notice.id == NEEDS_APPROVAL else LOOK_OF_SEVERITY[self.notice.severity][0]
 
     @property
     def icon(self) -> str:
-        return {"err": "error", "appr": "lock"}.get(self.kind, self.kind)
+        return "lock" if self.notice.id == NEEDS_APPROVAL else LOOK_OF_SEVERITY[self.notice.severity][1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,7 +206,11 @@ class Preview:
     tools_tokens: int
     window: WindowUse
     estimate: Estimate
-    notes: tuple[Note, ...]
+    notices: tuple[Notice, ...]
+
+    @property
+    def listed(self) -> list[ListedNotice]:
+        return [ListedNotice(notice=notice) for notice in self.notices]
 
     @property
     def dropped(self) -> tuple[Dropped, ...]:

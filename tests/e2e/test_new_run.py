@@ -178,7 +178,7 @@ def test_skill_that_does_not_fit_is_marked_in_the_list(form: Page) -> None:
     form.check("#skill_shipping-carriers")
     option = form.locator("[data-option=shipping-carriers]")
     expect(option.locator("[data-left-out]")).to_be_visible()
-    expect(form.locator("#preview .pg-note--warn")).to_contain_text("Shipping carriers is left out.")
+    expect(form.locator("#preview .pg-lint")).to_contain_text("Shipping carriers is left out")
     form.uncheck("#skill_shipping-carriers")
     expect(option.locator("[data-left-out]")).to_be_hidden()
 

@@ -257,4 +257,4 @@ def test_a_run_that_has_no_results_for_one_is_named_beside_the_field(client: Cli
 def test_the_preview_says_which_tools_do_not_run(client: Client) -> None:
     sent = data(prompt="Hi", override="none", system_override="", tools=["read_policy"], mode_read_policy="typed")
     page = client.post(reverse("playground:preview"), sent, headers={"HX-Request": "true"}).content.decode()
-    assert "1 tool won&#x27;t run: read_policy." in page
+    assert "1 tool won&#x27;t run: read_policy" in page

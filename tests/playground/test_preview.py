@@ -44,8 +44,8 @@ def preview(request: RunRequest) -> Preview:
     return preview_run(request=request, user=UserFactory(is_superuser=True))
 
 
-def notes(request: RunRequest) -> list[str]:
-    return [note.title for note in preview(request).notes]
+def notices(request: RunRequest) -> list[str]:
+    return [notice.title for notice in preview(request).notices]
 
 
 def sha256_in(page: str) -> str:
@@ -168,9 +168,9 @@ def test_a_parameter_that_does_not_go_out_is_told_before_the_run() -> None:
     model = LanguageModelFactory(provider=provider, supports_thinking=True)
     configuration = ConfigurationFactory(model=model, temperature=0.5, seed=7, thinking="high")
 
-    assert notes(RunRequest(configuration=configuration.slug, prompt="Go")) == [
-        "Seed is left out of the request.",
-        "Temperature is left out of the request.",
+    assert notices(RunRequest(configuration=configuration.slug, prompt="Go")) == [
+        "Seed is left out of the request",
+        "Temperature is left out of the request",
     ]
 
 
@@ -180,8 +180,8 @@ def test_what_is_left_out_is_listed_with_its_reason(client: Client) -> None:  # 
     configuration = ConfigurationFactory(skill_budget_bytes=2_000)
     data = form_data(configuration, skills=[changed.slug, *(skill.slug for skill in skills)])
     page = html.unescape(preview_of(client, data))
-    assert "2 skills are left out." in page and "After it: Last." in page
-    assert "Skill Changed is left out." in page
+    assert "2 skills are left out" in page and "After it: Last." in page
+    assert "Skill Changed is left out" in page
     assert page.count("pg-seg--dropped") == 3
     assert f'data-left-out="skills {changed.slug}|skills {skills[1].slug}|skills {skills[2].slug}"' in page
 
@@ -192,24 +192,24 @@ def test_skill_that_the_configuration_has_anyway_is_not_called_left_out() -> Non
         RunRequest(configuration=ConfigurationFactory(skills=[skill]).slug, prompt="Hello", skills=(skill.slug,))
     )
     assert [item.reason.value for item in seen.dropped] == ["duplicate"]
-    assert (seen.notes, seen.forced_in_vain) == ((), "")
+    assert ([notice.id for notice in seen.notices], seen.forced_in_vain) == (["chosen_twice"], "")
 
 
 def test_empty_override_is_said_to_replace_the_system_prompt_with_nothing() -> None:  # A8
     request = RunRequest(configuration=ConfigurationFactory().slug, prompt="Hello", system_override="")
-    assert notes(request) == ["The override is empty: it replaces the system prompt with nothing."]
+    assert notices(request) == ["The override is empty: it replaces the system prompt with nothing"]
     assert [message.message.role for message in preview(request).messages] == ["user"]
 
 
 def test_prompt_that_does_not_fit_the_window_is_an_error() -> None:
     configuration = ConfigurationFactory(model=LanguageModelFactory(context_window=200), max_tokens=100)
-    assert notes(RunRequest(configuration=configuration.slug, prompt="word " * 400)) == [
-        "The prompt doesn't fit the model's window."
+    assert notices(RunRequest(configuration=configuration.slug, prompt="word " * 400)) == [
+        "The prompt doesn't fit the model's window"
     ]
-    assert notes(RunRequest(configuration=configuration.slug, prompt="word " * 100)) == [
-        "The answer may not fit the model's window."
+    assert notices(RunRequest(configuration=configuration.slug, prompt="word " * 100)) == [
+        "The answer may not fit the model's window"
     ]
-    assert notes(RunRequest(configuration=configuration.slug, prompt="word")) == []
+    assert notices(RunRequest(configuration=configuration.slug, prompt="word")) == []
 
 
 def test_tools_that_are_not_offered_are_named_with_the_reason() -> None:  # L2
@@ -220,12 +220,12 @@ def test_tools_that_are_not_offered_are_named_with_the_reason() -> None:  # L2
     configuration = ConfigurationFactory(tool_groups=["orders", "test"])
     with site_tool(approval):
         tools = ("get_order", "list_refunds", "wipe", "gone")
-        found = notes(RunRequest(configuration=configuration.slug, prompt="Hello", tools=tools))
-        narrowed = notes(
+        found = notices(RunRequest(configuration=configuration.slug, prompt="Hello", tools=tools))
+        narrowed = notices(
             RunRequest(configuration=configuration.slug, prompt="Hello", tools=tools[:2], skills=(skill.slug,))
         )
-    assert found == ["1 tool not offered: gone.", "1 tool needs approval: wipe."]
-    assert narrowed[0] == "1 tool not offered: list_refunds."
+    assert found == ["1 tool not offered: gone", "1 tool needs approval: wipe"]
+    assert narrowed[0] == "1 tool not offered: list_refunds"
     assert "no_such_tool" in narrowed[1]
 
 
@@ -233,13 +233,13 @@ def test_preview_needs_no_key_and_says_that_the_run_would() -> None:  # A5
     provider = ProviderFactory(key_env="A_KEY_THAT_IS_NOT_SET")
     configuration = ConfigurationFactory(model=LanguageModelFactory(provider=provider))
     seen = preview(RunRequest(configuration=configuration.slug, prompt="Hello"))
-    assert [note.title for note in seen.notes] == ["A run would fail, a dry run wouldn't."]
+    assert [notice.title for notice in seen.notices] == ["A run would fail, a dry run wouldn't"]
     assert seen.prepared.wire.body
 
 
 def test_preview_works_before_there_is_a_prompt(client: Client) -> None:
     page = preview_of(client, form_data(ConfigurationFactory(), prompt=""))
-    assert "There is no user prompt yet." in page
+    assert "There is no user prompt yet" in page
     assert "Configuration prompt" in page
 
 

@@ -1,0 +1,49 @@
+"""Notices about parameters and the model's window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llmcore.findings.finding import Severity, tokens
+from llmcore.lint.draft import Draft
+from llmcore.lint.notice import Notice, configuration, field
+from llmcore.lint.registry import check
+
+
+@check
+def refused_parameters(draft: Draft) -> Iterator[Notice]:
+    """What is set and does not go out; no server has to refuse it first."""
+    for name, reason in sorted(draft.refused.items()):
+        yield Notice(
+            id="parameter_left_out",
+            severity=Severity.WARNING,
+            title=f"{name.replace('_', ' ').capitalize()} is left out of the request",
+            detail=reason,
+            fix=configuration(draft.configuration.id),
+        )
+
+
+@check
+def window_overflow(draft: Draft) -> Iterator[Notice]:
+    size, label = draft.call.model.context_window, draft.call.model.label or draft.call.model.name
+    if size is None:
+        return
+    if draft.tokens > size:
+        yield Notice(
+            id="prompt_over_window",
+            severity=Severity.ERROR,
+            title="The prompt doesn't fit the model's window",
+            detail=f"It is about {tokens(draft.tokens - size)} over the {size:,} of {label}. Shorten it, or choose a "
+            "model with a larger window.",
+            impact=f"{draft.tokens / size:.0%} of the window",
+            fix=field("configuration", "Configuration"),
+        )
+    elif draft.tokens + (draft.reserve or 0) > size:
+        yield Notice(
+            id="answer_over_window",
+            severity=Severity.WARNING,
+            title="The answer may not fit the model's window",
+            detail=f"Max tokens asks for {draft.reserve:,}; the window has {size - draft.tokens:,} left. Some "
+            "providers refuse this.",
+            fix=field("max_tokens", "Max tokens"),
+        )
