@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
+from llmcore.context.forecast import Forecast
 from llmcore.findings import Severity
 from llmcore.lint import Notice
 from llmcore.messages import JSON, Message
 from llmcore.prompts.assembly import Dropped, DropReason, Segment, Source
+from llmcore.prompts.ledger import SkillLedger, skill_ledger
 from playground.numbers import tokens
 from playground.services.prepare_run import PreparedRun
 
@@ -98,11 +100,12 @@ class WindowUse:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
-    """What round 1 costs by its estimated tokens; `None` where a price or a bound is unknown."""
+    """What round 1 costs by its estimated tokens, `None` where a price or a bound is unknown, and the whole run."""
 
     prompt: Decimal | None
     cached: Decimal | None
     completion: Decimal | None
+    run: Forecast
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,6 +218,15 @@ class Preview:
     @property
     def dropped(self) -> tuple[Dropped, ...]:
         return self.prepared.assembly.dropped
+
+    @property
+    def ledger(self) -> SkillLedger:
+        return skill_ledger(self.prepared.assembly.segments, self.dropped)
+
+    @property
+    def other_dropped(self) -> list[Dropped]:
+        """What the ledger of skills doesn't list."""
+        return [item for item in self.dropped if item.source is not Source.SKILL]
 
     @property
     def forced_in_vain(self) -> str:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from django.contrib.auth.models import User
 
 from llmcore import store
+from llmcore.context.forecast import forecast
 from llmcore.context.tokens import estimate_message, estimate_roughly, estimate_tools
 from llmcore.errors import SecretUnavailable
 from llmcore.findings import Severity
@@ -17,7 +18,7 @@ from llmcore.lint import Draft, Notice, look_over
 from llmcore.prompts.assembly import Source
 from llmcore.providers.registry import adapter_of
 from llmcore.tools.replacement import Mode
-from llmcore.usage import Prices, Usage
+from llmcore.usage import Usage
 from playground.numbers import plural
 from playground.reading.preview import (
     NEEDS_APPROVAL,
@@ -54,7 +55,7 @@ def preview_run(*, request: RunRequest, user: User) -> Preview:
         messages=messages,
         tools_tokens=tools_tokens,
         window=window,
-        estimate=_estimate(prepared.call.model.prices, window),
+        estimate=_estimate(prepared, window),
         notices=(
             *_key_notices(request),
             *look_over(_draft(prepared, request, window, tools_tokens)),
@@ -103,7 +104,9 @@ def _reserve(prepared: PreparedRun, size: int | None, total: int) -> int | None:
     return min(bounds) if bounds else None
 
 
-def _estimate(prices: Prices, window: WindowUse) -> Estimate:
+def _estimate(prepared: PreparedRun, window: WindowUse) -> Estimate:
+    prices, state = prepared.call.model.prices, prepared.state
+
     def cost(*, read: int, cached: int = 0, written: int = 0) -> Decimal | None:
         return prices.cost(Usage(input_tokens=read, cache_read_input_tokens=cached, output_tokens=written))
 
@@ -111,6 +114,14 @@ def _estimate(prices: Prices, window: WindowUse) -> Estimate:
         prompt=cost(read=window.total),
         cached=None if prices.cache_read is None else cost(read=window.total, cached=window.total),
         completion=None if window.reserve is None else cost(read=0, written=window.reserve),
+        run=forecast(
+            prices,
+            prompt_tokens=window.total,
+            answer_tokens=window.reserve,
+            window=window.size,
+            # Who can call no tool answers at once; at the limit of rounds comes one last call.
+            calls=max(state.limits.max_rounds - state.rounds_used, 0) + 1 if prepared.call.tools else 1,
+        ),
     )
 
 

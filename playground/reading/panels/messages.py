@@ -11,6 +11,7 @@ from django.urls import reverse
 from llmcore.context.tokens import estimate_message, estimate_tokens
 from llmcore.messages import Message, Part, ToolCall
 from llmcore.prompts.assembly import Segment, Source
+from llmcore.prompts.ledger import skill_ledger
 from llmcore.trace import StepKind
 from playground.models import RunStep
 from playground.reading.boxes import Box, any_box, byte_size, json_box, text_box
@@ -100,7 +101,7 @@ def read(record: StepRecord, query: Query) -> Panel:
         last = min(query.offset + KEPT_AT_ONCE, kept)
         context = {"shown": reader.views(range(query.offset, last)), "rest": kept - last, "next": last}
         return Panel(template="kept", context=context)
-    first = kept + query.offset
+    is_first, first = record.line.round <= 1, kept + query.offset
     last = min(first + NEW_AT_ONCE, len(digests))
     views = reader.views(range(first, last))
     context = {
@@ -113,7 +114,8 @@ def read(record: StepRecord, query: Query) -> Panel:
         "next": last - kept,
         "more": query.offset > 0,
         "repairs": record.first.data.get("repairs") or [],
-        "dropped": record.plan.dropped if record.line.round <= 1 else (),
+        "dropped": [item for item in record.plan.dropped if item.source is not Source.SKILL] if is_first else (),
+        "ledger": skill_ledger(record.plan.segments, record.plan.dropped) if is_first else None,
     }
     return Panel(template="messages", context=context, boxes=tuple(box for view in views for box in view.boxes))
 
