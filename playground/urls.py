@@ -5,6 +5,7 @@ from django.urls import path
 from playground.views import (
     annotate,
     approvals,
+    compare,
     fork,
     live,
     new_run,
@@ -25,6 +26,7 @@ urlpatterns = [
     path("live/", runs.runs_live, name="runs_live"),
     path("export/", runs_export.runs_export, name="runs_export"),
     path("tag/", annotate.runs_tag, name="runs_tag"),
+    path("compare/", compare.compare, name="compare"),
     path("new/", new_run.new_run, name="new_run"),
     path("new/choices/", new_run.new_run_choices, name="new_run_choices"),
     path("new/preview/", new_run.preview, name="preview"),

@@ -74,8 +74,11 @@
     const chosen = all.filter((box) => box.checked);
     bar.hidden = chosen.length === 0;
     bar.querySelector("[data-selected]").textContent = `${chosen.length} ${chosen.length === 1 ? "run" : "runs"} selected`;
-    const link = bar.querySelector("[data-export-selected]");
-    link.search = new URLSearchParams(chosen.map((box) => ["run", box.value])).toString();
+    const query = new URLSearchParams(chosen.map((box) => ["run", box.value])).toString();
+    bar.querySelector("[data-export-selected]").search = query;
+    const compare = bar.querySelector("[data-compare-selected]");
+    compare.search = query;
+    compare.hidden = chosen.length < 2 || chosen.length > compare.dataset.most;
     const every = document.querySelector("[data-select-all]");
     every.checked = chosen.length === all.length;
     every.indeterminate = chosen.length > 0 && !every.checked;

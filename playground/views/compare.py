@@ -1,0 +1,71 @@
+"""The comparison of two runs, or of a few."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.http import Http404, HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.views.decorators.http import require_safe
+
+from playground.reading.compare.page import Shown, read_comparison, read_table
+from playground.reading.compare.sides import MOST, Side, load_sides, run_before
+from playground.views import StaffRequest, admin_page
+from playground.views.run import SEE
+from playground.views.run_step import number
+
+# In place of a run: the one of the same configuration that was started before the other.
+LAST = "last"
+
+
+@admin_page(*SEE)
+@require_safe
+def compare(request: StaffRequest) -> HttpResponse:
+    """`?a=1&b=2`, or `?run=…` for each of two to six runs, as the list of runs asks."""
+    query = request.GET
+    if "run" in query:
+        chosen = list(dict.fromkeys(pks_of(query.getlist("run"))))
+        if len(chosen) == 2:
+            return redirect(Shown().address(*sorted(chosen)))
+        if not 2 < len(chosen) <= MOST:
+            return ask(request, f"Choose two to {MOST} runs in the list, then Compare.", status=400)
+        return TemplateResponse(request, "playground/compare/table.html", read_table(sides_of(request, chosen)))
+    if query.get("a") == LAST:
+        (b,) = sides_of(request, pks_of([query.get("b", "")]))
+        before = run_before(b.run, user=request.user)
+        if before is None:
+            return ask(request, f"There is no run of {b.run.configuration_name} before run {b.run.pk}.", status=200)
+        return redirect(Shown().address(before.pk, b.run.pk))
+    chosen = pks_of([query.get("a", ""), query.get("b", "")])
+    if chosen[0] == chosen[1]:
+        return ask(request, "A run differs from itself in nothing. Choose two runs in the list.", status=400)
+    context = read_comparison(sides_of(request, chosen), shown_of(query))
+    return TemplateResponse(request, "playground/compare/compare.html", context)
+
+
+def ask(request: StaffRequest, what: str, *, status: int) -> HttpResponse:
+    context = {"title": "Compare runs", "what": what}
+    return TemplateResponse(request, "playground/compare/choose.html", context, status=status)
+
+
+def pks_of(texts: Sequence[str]) -> list[int]:
+    """Numbers of runs; anything else is no run."""
+    if any(not (text.isascii() and text.isdecimal() and len(text) < 19) for text in texts):
+        raise Http404
+    return [int(text) for text in texts]
+
+
+def sides_of(request: StaffRequest, pks: Sequence[int]) -> list[Side]:
+    try:
+        return load_sides(pks, user=request.user)
+    except LookupError as error:
+        raise Http404(str(error)) from error
+
+
+def shown_of(query: QueryDict) -> Shown:
+    return Shown(
+        round=max(number(query, "round") or 1, 1),
+        aligned=query.get("align") == "round",
+        side_by_side=query.get("view") == "side",
+    )

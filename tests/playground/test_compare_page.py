@@ -1,0 +1,330 @@
+"""The comparison of runs: what differs stands first, what is gone is said, and nobody sees more than they may."""
+
+from __future__ import annotations
+
+import html as html_module
+import re
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from llmcore.messages import FinishReason, ToolCall
+from llmcore.runs.outcome import EndReason, RunStatus
+from playground.erasure import delete_contents
+from playground.models import Run
+from playground.reading.compare.calls import Called, paired_calls
+from playground.reading.compare.rounds import ROUNDS_AT_ONCE
+from playground.reading.compare.sides import Side
+from tests.factories import ConfigurationFactory, UserFactory
+from tests.playground.recorded import RecordedRun, finished_run, long_run
+
+pytestmark = pytest.mark.django_db
+
+URL = "/admin/playground/compare/"
+
+
+@pytest.fixture
+def user() -> User:
+    return UserFactory(permissions=["playground.view_run", "playground.add_run"])
+
+
+@pytest.fixture
+def client(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def html_of(client: Client, a: Run, b: Run, **query: Any) -> str:
+    response = client.get(URL, {"a": a.pk, "b": b.pk, **query})
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def text_of(html: str) -> str:
+    return html_module.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)))
+
+
+def section(html: str, heading: str) -> str:
+    """What stands under a heading, as text."""
+    found = re.search(
+        rf'<section[^>]*aria-labelledby="{heading}".*?</section>(?!\s*<section class="pg-seg)', html, re.S
+    )
+    assert found, f"no section {heading}"
+    return text_of(found[0])
+
+
+def pair(user: User, **b_columns: Any) -> tuple[Run, Run]:
+    return finished_run(user), finished_run(user, rounds=1, answer="It is on its way to Graz.", **b_columns)
+
+
+def test_figures_stand_with_their_change(client: Client, user: User) -> None:
+    a, b = pair(user)
+
+    figures = section(html_of(client, a, b), "h-figures")
+
+    assert "Rounds 3 2 ▼ −1" in figures
+    assert "Prompt tokens 3,000 2,000 ▼ −33 %" in figures
+    assert "Cost $0.00090 $0.00060 ▼ −33 %" in figures
+    assert "Served from cache 60 % 60 % =" in figures
+    assert "B is faster and cheaper" in figures
+
+
+def test_unknown_figures_stay_blank_and_have_no_change(client: Client, user: User) -> None:
+    a, b = pair(user, cost=None, input_tokens=None)
+
+    figures = section(html_of(client, a, b), "h-figures")
+
+    assert "Cost $0.00090 – " in figures and "Prompt tokens 3,000 – " in figures
+    assert "Served from cache 60 % – " in figures and "cheaper" not in figures
+
+
+def test_settings_that_differ_stand_first_and_are_marked(client: Client, user: User) -> None:
+    a, b = pair(user)
+    request = {**b.request, "system_override": "Be brief.", "override_mode": "append"}
+    gate = {**b.plan["gate"], "offered": ["look_up"]}
+    configuration = {**b.plan["configuration"], "version": 4}
+    Run.objects.filter(pk=a.pk).update(plan={**a.plan, "configuration": {**a.plan["configuration"], "version": 3}})
+    Run.objects.filter(pk=b.pk).update(
+        request=request, plan={**b.plan, "gate": gate, "configuration": configuration}, capture_raw=True
+    )
+
+    html = html_of(client, a, b)
+    differ, identical = section(html, "h-settings").split("identical", 1)
+
+    assert "4 differ" in differ
+    assert "Configuration Support, version 3 Support, version 4" in differ
+    assert "Override – append" in differ and "Raw capture no yes" in differ
+    assert "<del>refund</del>" in html and "<ins>Support, version 4</ins>" in html
+    assert "Model demo-1" in identical and "Temperature 0.5" in identical
+    assert "4 settings differ, same user prompt" in html
+
+
+def test_rounds_stand_in_pairs_on_one_axis(client: Client, user: User) -> None:
+    a, b = pair(user)
+
+    html = html_of(client, a, b)
+    rounds = section(html, "h-rounds")
+
+    assert "both on the same time axis" in rounds and rounds.count("same calls") == 1
+    assert "other calls" in rounds and "only in A" in rounds
+    assert html.count('class="pg-wf"') == 3
+    assert "each round from its start" in section(html_of(client, a, b, align="round"), "h-rounds")
+
+
+def test_prompts_differ_source_by_source(client: Client, user: User) -> None:
+    a = RecordedRun(user, system="You help.\nBe kind.\nNever lie.")
+    b = RecordedRun(user, system="You help.\nBe brief.\nNever lie.", prompt="And now?")
+    for recorded in (a, b):
+        recorded.answer("Yes.")
+        recorded.end()
+
+    html = html_of(client, a.run, b.run)
+    prompt = section(html, "h-prompt")
+
+    assert "Configuration prompt changed" in prompt and "User prompt changed" in prompt
+    assert "Tool definitions 2 offered identical" in prompt
+    assert "− Be kind ." in prompt and "+ Be brief ." in prompt
+    assert "<del>kind</del>" in html and "<ins>brief</ins>" in html
+    assert "another user prompt" in html
+    side = html_of(client, a.run, b.run, view="side")
+    assert 'class="pg-side pg-side--diff"' in side and 'aria-current="true">Side by side' in side
+
+
+def test_answers_differ_by_words(client: Client, user: User) -> None:
+    a, b = pair(user)
+
+    html = html_of(client, a, b)
+
+    assert "<ins>to Graz</ins>" in html and "the same words" in section(html, "h-answer")
+
+
+def test_calls_are_paired_by_tool_and_arguments(client: Client, user: User) -> None:
+    def called(name: str, arguments: str) -> Called:
+        return Called(
+            sequence=1,
+            round=1,
+            name=name,
+            arguments=arguments,
+            preview="",
+            failed=False,
+            message=None,
+            said="",
+            size=None,
+            duration_ms=None,
+        )
+
+    sides = [Side(letter, finished_run(user)) for letter in "AB"]
+    a = [called("look_up", "1"), called("look_up", "2"), called("refund", "9")]
+    b = [called("look_up", "1"), called("note", "7"), called("look_up", "3")]
+
+    pairs = [(p.a and p.a.arguments, p.b and p.b.arguments, p.note) for p in paired_calls(sides, a, b)]
+
+    assert pairs == [
+        ("1", "1", "same call"),
+        (None, "7", "only in B"),
+        ("2", "3", "other arguments"),
+        ("9", None, "only in A"),
+    ]
+
+
+def test_results_are_compared_in_full(client: Client, user: User) -> None:
+    runs = []
+    for end in ("same", "same", "other"):
+        recorded = RecordedRun(user)
+        recorded.request()
+        recorded.response(calls=[ToolCall(id="c", name="look_up", arguments={})], finish_reason=FinishReason.TOOL_CALLS)
+        recorded.tool_call(call := ToolCall(id=f"c{len(runs)}", name="look_up", arguments={}))
+        recorded.tool_result(call, "x" * 500 + end.ljust(5))
+        runs.append(recorded.end(rounds=1, tool_calls=1))
+
+    assert "same result" in section(html_of(client, runs[0], runs[1]), "h-calls")
+    assert "another result" in section(html_of(client, runs[0], runs[2]), "h-calls")
+
+
+@pytest.mark.parametrize("query", [{"a": "x", "b": "1"}, {"a": "1"}, {"run": ["1", "-2"]}, {"a": "٣", "b": "1"}, {}])
+def test_what_is_no_run_is_not_found(client: Client, query: dict[str, Any]) -> None:
+    assert client.get(URL, query).status_code == 404
+
+
+def test_runs_of_others_are_not_found(client: Client, user: User) -> None:
+    mine, other = finished_run(user), finished_run(UserFactory())
+
+    for query in ({"a": mine.pk, "b": other.pk}, {"a": other.pk, "b": mine.pk}, {"a": "last", "b": other.pk}):
+        assert client.get(URL, query).status_code == 404
+    assert client.get(URL, {"run": [mine.pk, other.pk, finished_run(user).pk]}).status_code == 404
+
+
+def test_strangers_are_led_to_the_login() -> None:
+    assert "/login/" in Client().get(URL, {"a": 1, "b": 2})["Location"]
+
+
+def test_the_list_asks_for_two_runs_the_older_one_first(client: Client, user: User) -> None:
+    a, b = pair(user)
+
+    response = client.get(URL, {"run": [b.pk, a.pk]})
+
+    assert response["Location"] == f"{URL}?a={a.pk}&b={b.pk}"
+    page = client.get(reverse("playground:runs")).content.decode()
+    assert "data-compare-selected" in page
+
+
+def test_one_run_or_too_many_are_refused_in_words(client: Client, user: User) -> None:
+    a = finished_run(user)
+
+    for query in ({"run": [a.pk]}, {"run": list(range(1, 9))}, {"a": a.pk, "b": a.pk}):
+        response = client.get(URL, query)
+        assert response.status_code == 400 and "hoose two" in response.content.decode()
+
+
+def test_a_run_leads_to_its_parent_and_to_the_one_before(client: Client, user: User) -> None:
+    configuration = ConfigurationFactory()
+    parent = finished_run(user, configuration=configuration)
+    Run.objects.filter(pk=parent.pk).update(configuration=configuration)
+    child = finished_run(user)
+    Run.objects.filter(pk=child.pk).update(configuration=configuration, parent=parent)
+
+    page = client.get(reverse("playground:run", args=[child.pk])).content.decode()
+
+    assert f"{URL}?a={parent.pk}&amp;b={child.pk}" in page and f"{URL}?a=last&amp;b={child.pk}" in page
+    assert client.get(URL, {"a": "last", "b": child.pk})["Location"] == f"{URL}?a={parent.pk}&b={child.pk}"
+    assert "There is no run of" in client.get(URL, {"a": "last", "b": parent.pk}).content.decode()
+
+
+def test_three_runs_are_a_table(client: Client, user: User) -> None:
+    runs = [finished_run(user, rounds=rounds) for rounds in (1, 2, 3)]
+
+    response = client.get(URL, {"run": [run.pk for run in runs]})
+    html = response.content.decode()
+
+    assert "Rounds 2 3 4" in section(html, "h-figures")
+    assert "all the same" in section(html, "h-settings")
+    assert all(reverse("playground:run", args=[run.pk]) in html for run in runs)
+
+
+def test_deleted_contents_are_said_and_digests_still_tell(client: Client, user: User) -> None:
+    a, b = pair(user)
+    delete_contents(a, kept_days=None, now=timezone.now())
+
+    html = html_of(client, a, b)
+
+    assert "Contents were not kept" in html and "Rounds 3 2" in section(html, "h-figures")
+    assert "User prompt identical" in section(html, "h-prompt")
+    assert "No answer is stored." in section(html, "h-answer")
+
+
+def test_what_differs_and_is_gone_is_not_called_the_same(client: Client, user: User) -> None:
+    a, b = RecordedRun(user, system="You help."), RecordedRun(user, system="You help not.")
+    for recorded in (a, b):
+        recorded.answer("Yes.")
+        recorded.end()
+    delete_contents(a.run, kept_days=30, now=timezone.now())
+
+    prompt = section(html_of(client, a.run, b.run), "h-prompt")
+
+    assert "Configuration prompt no longer stored" in prompt and "The text is no longer stored." in prompt
+
+
+def test_runs_compare_as_far_as_they_came(client: Client, user: User) -> None:
+    done = finished_run(user)
+    running = RecordedRun(user)
+    running.round()
+    running.request()
+    queued = RecordedRun(user, status=RunStatus.QUEUED, started_at=None, plan=None).run
+    unplanned = RecordedRun(user, plan=None)
+    unplanned.error(ValueError("no"))
+    dry = RecordedRun(user, dry_run=True)
+    dry.assembled()
+
+    assert "is going on" in html_of(client, done, running.run)
+    assert "is going on" in html_of(client, queued, done)
+    assert "before its prompt was assembled" in html_of(client, done, unplanned.end(EndReason.INTERNAL_ERROR))
+    html = html_of(client, dry.end(EndReason.DRY_RUN), done)
+    assert "It was a dry run" in html and "User prompt identical" in section(html, "h-prompt")
+
+
+def test_what_models_and_people_wrote_is_never_markup(client: Client, user: User) -> None:
+    hostile = "<script>alert(1)</script>"
+    a = RecordedRun(user, system=hostile, prompt=hostile, title=hostile)
+    a.round(tool=hostile, result=hostile)
+    a.answer(f"{hostile} one")
+    b = RecordedRun(user, system=f"{hostile} two", prompt=hostile)
+    b.answer(f"{hostile} two")
+
+    html = html_of(client, a.end(answer=f"{hostile} one", rounds=2), b.end(answer=f"{hostile} two", rounds=1))
+
+    assert hostile not in html and html_module.escape(hostile) in html
+
+
+def test_long_runs_are_read_and_shown_a_page_at_a_time(client: Client, user: User) -> None:
+    a, b = (long_run(user, rounds=60, failed=[3]) for _ in "ab")
+    html_of(client, a, b)
+
+    with CaptureQueriesContext(
+        connection,
+    ) as short:
+        first = html_of(client, *pair(user))
+    with CaptureQueriesContext(connection) as long:
+        html = html_of(client, a, b)
+    last = html_of(client, a, b, round=999)
+
+    assert f"Rounds 1 to {ROUNDS_AT_ONCE} of 61" in text_of(html) and "pg-pager" not in first
+    assert html.count('rowspan="2"><b') == ROUNDS_AT_ONCE
+    assert "Rounds 51 to 61 of 61" in text_of(last) and "All counted." in last
+    page = [query for query in long if "playground_runstep" in query["sql"]]
+    assert all("LIMIT" in query["sql"] or '"round" <=' in query["sql"] for query in page)
+    assert len(long) <= len(short)
+
+
+def test_the_cost_of_a_free_run_compares(client: Client, user: User) -> None:
+    a, b = pair(user, cost=Decimal(0))
+
+    assert "Cost $0.00090 $0 ▼ −100 %" in section(html_of(client, a, b), "h-figures")
+    assert "Cost $0 $0.00090 ▲ from 0" in section(html_of(client, b, a), "h-figures")
