@@ -20,7 +20,8 @@ from playground.wakeups import wakeups
 
 logger = logging.getLogger(__name__)
 
-# Comments that keep proxies from closing a silent stream; the reader's rights are looked at again as often.
+# Beats keep proxies from closing a silent stream and tell the page that it is still open; as often the reader's rights
+# are looked at again.
 HEARTBEAT_S = 10.0
 # A stream ends by itself after this time and the page opens the next: what a stream holds is bounded.
 LIFETIME_S = 900.0
@@ -93,7 +94,7 @@ async def stream(request: StaffRequest, watch: Watch) -> AsyncIterator[str]:
                 if events:
                     said = time.monotonic()
                 elif now - said > HEARTBEAT_S:
-                    yield ": still there\n\n"
+                    yield "event: beat\ndata: {}\n\n"
                     said = time.monotonic()
                 await waking.wait()
     except (OperationalError, InterfaceError) as error:

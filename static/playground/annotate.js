@@ -88,6 +88,7 @@
     // The server has said why.
     if (xhr.status === 422) return;
     const why =
+      (xhr.getResponseHeader("HX-Redirect") && "You are logged out.") ||
       { 0: "The site did not answer.", 403: "You may not do this any more.", 404: "The run is gone." }[xhr.status] ||
       "Something went wrong at the site.";
     const text = `Not saved. ${why} What you typed is still here.`;

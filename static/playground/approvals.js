@@ -50,6 +50,10 @@
     const form = event.target.closest("[data-action] form");
     if (form) form.querySelector("[data-problem]").textContent = text;
   }
+  document.addEventListener("htmx:beforeOnLoad", (event) => {
+    if (!event.detail.xhr.getResponseHeader("HX-Redirect")) return;
+    problem(event, "You are logged out. Nothing was decided. Log in again in another tab, then come back.");
+  });
   document.addEventListener("htmx:sendError", (event) => problem(event, "The server can't be reached. Nothing was decided."));
   document.addEventListener("htmx:responseError", (event) =>
     problem(

@@ -8,109 +8,22 @@
 
   const run = window.playgroundRun;
   const byId = (id) => document.getElementById(id);
-  const FAILURES_BEFORE_POLLING = 3;
-  const POLL_MS = 1000;
   const TEXT_MS = 250;
   const FOLLOW_MS = 400;
   // What a page holds stays bounded; what it doesn't hold is told of so often.
   const MAX_ROWS = 300;
   const ELSEWHERE_MS = 10_000;
 
-  const GONE = "You may no longer see this run.";
-  class Gone extends Error {}
-
   const place = { after: Number(live.dataset.after), revision: live.dataset.revision };
-  let source = null;
-  let timer = 0;
-  let failures = 0;
   let ended = false;
   let refreshing = false;
   let refreshedAt = 0;
 
-  // --- the connection ----------------------------------------------------------------------------------------------
-
-  function open() {
-    close();
-    if (ended || document.hidden) return;
-    if (failures >= FAILURES_BEFORE_POLLING || !window.EventSource) return poll();
-    source = new EventSource(`${live.dataset.events}?${new URLSearchParams(place)}`);
-    // From here on everything since `after` is wanted, whatever the revision.
-    place.revision = "";
-    for (const [name, handle] of Object.entries(HANDLERS)) {
-      source.addEventListener(name, (event) => {
-        connected();
-        take(name, JSON.parse(event.data), Number(event.lastEventId) || 0, handle);
-      });
-    }
-    source.addEventListener("open", connected);
-    source.addEventListener("error", () => {
-      close();
-      failed();
-    });
-  }
-
-  function close() {
-    if (source) source.close();
-    source = null;
-    clearTimeout(timer);
-  }
-
-  async function poll() {
-    try {
-      const response = await fetch(`${live.dataset.updates}?${new URLSearchParams(place)}`, {
-        headers: { Accept: "application/json" },
-      });
-      if (response.redirected || response.status === 403 || response.status === 404) {
-        return lost(GONE, "Reload to log in again.");
-      }
-      if (!response.ok) throw new Error(response.statusText);
-      const news = await response.json();
-      if (ended || document.hidden) return;
-      connected();
-      for (const { event, id, data } of news.events) take(event, data, id || 0, HANDLERS[event]);
-      place.revision = news.revision;
-      if (!ended) timer = setTimeout(poll, POLL_MS);
-    } catch {
-      failed();
-    }
-  }
-
-  function connected() {
-    if (source) failures = 0;
-    byId("run-lost").hidden = true;
-  }
-
-  function failed() {
-    if (ended || document.hidden) return;
-    failures += 1;
-    // A stream that only ended is open again at once; the reader need not hear of it.
-    if (failures > 1) lost("Updates lost, reconnecting.", "The run goes on in the background.");
-    timer = setTimeout(open, Math.min(1000 * (failures - 1), 5000) + 50);
-  }
-
-  function lost(what, next) {
-    const note = byId("run-lost");
-    note.querySelector("[data-lost-what]").textContent = what;
-    note.querySelector("[data-lost-next]").textContent = next;
-    note.hidden = false;
-    run.say(what);
-  }
-
-  document.addEventListener("visibilitychange", () => {
-    if (document.hidden) close();
-    else if (!ended) {
-      failures = 0;
-      open();
-    }
-  });
-  window.addEventListener("pagehide", close);
-  window.addEventListener("pageshow", (event) => event.persisted && open());
-
   // --- the news ----------------------------------------------------------------------------------------------------
 
-  function take(name, data, id, handle) {
+  function take(name, data, id) {
     if (ended) return;
-    handle(data);
+    HANDLERS[name](data);
     if (id) place.after = Math.max(place.after, id);
   }
 
@@ -131,6 +44,8 @@
     },
     end: finish,
   };
+
+  const connection = window.playgroundConnection({ live, place, names: Object.keys(HANDLERS), take });
 
   function element(html) {
     const template = document.createElement("template");
@@ -326,11 +241,19 @@
   }
   setElapsed(Number(live.dataset.elapsed));
 
+  function spell(seconds) {
+    const [whole, two] = [Math.floor(seconds), (value) => String(value).padStart(2, "0")];
+    if (seconds < 60) return `${seconds.toFixed(1)}\u00a0s`;
+    if (seconds < 3600) return `${Math.floor(whole / 60)}\u00a0min ${two(whole % 60)}\u00a0s`;
+    return `${Math.floor(whole / 3600)}\u00a0h ${two(Math.floor(whole / 60) % 60)}\u00a0min`;
+  }
+
   function tick() {
     if (ended) return;
     const now = performance.now() - zero;
     for (const place of document.querySelectorAll(".pg-timer")) {
-      place.textContent = (Math.max(now - Number(place.dataset.since), 0) / 1000).toFixed(1);
+      const seconds = Math.max(now - Number(place.dataset.since), 0) / 1000;
+      place.textContent = "spelled" in place.dataset ? spell(seconds) : seconds.toFixed(1);
     }
     const { origin, length: axis } = run.axis();
     for (const bar of byId("step-tree").querySelectorAll(".is-active .pg-live-bar, .pg-round__h .pg-live-bar")) {
@@ -364,11 +287,7 @@
   // --- parts of the page as the server has them now ----------------------------------------------------------------
 
   async function refresh(ids) {
-    const address = `${location.pathname}?${run.place()}`;
-    const response = await fetch(address, { headers: { Accept: "text/html" } });
-    if (response.redirected || response.status === 403 || response.status === 404) throw new Gone();
-    if (!response.ok) throw new Error(response.statusText);
-    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    const page = await window.playgroundSession.askForPage(`${location.pathname}?${run.place()}`, { whole: true });
     for (const id of ids) {
       const fresh = page.getElementById(id);
       const old = byId(id);
@@ -383,12 +302,12 @@
     refreshing = true;
     refreshedAt = performance.now();
     try {
-      if (!(await run.fetchWindow({ at: run.visibleStep() }))) return;
+      if (!(await run.fetchWindow({ at: run.visibleStep() }, { quiet: true }))) return;
       const last = Number(byId("step-tree").dataset.last);
       // Steps that came after the list was read would be missing: they are asked for again.
       if (!ended && last < place.after) {
         place.after = last;
-        open();
+        connection.open();
       }
     } catch {
       // The next tick tries again.
@@ -401,7 +320,7 @@
 
   async function finish(data) {
     ended = true;
-    close();
+    connection.stop();
     clearInterval(clock);
     await settle(data.message);
   }
@@ -410,17 +329,15 @@
     try {
       await refresh(FINAL);
     } catch (error) {
-      if (error instanceof Gone) return lost(GONE, "Reload to log in again.");
-      lost("The run ended, but its page can't be read.", "Trying again…");
-      timer = setTimeout(() => settle(message), 3000);
-      return;
+      const what = "The run ended, but its page can't be read.";
+      return connection.lost(error, { what, again: () => settle(message) });
     }
-    byId("run-lost").hidden = true;
+    connection.found();
     if (follow) follow.closest(".pg-steps__foot").remove();
     if ("running" in byId("step-detail").dataset) run.reload();
     run.say(message);
   }
 
   tick();
-  open();
+  connection.open();
 })();

@@ -8,6 +8,7 @@
   const panel = document.querySelector("[data-preview]");
   const view = document.getElementById("preview_view");
   const failed = panel.querySelector("[data-preview-failed]");
+  const { LOGGED_OUT, UNREACHABLE, whyOf } = window.playgroundSession;
   const unfolded = new Set();
   let scrollTop = 0;
 
@@ -135,10 +136,11 @@
     button.textContent = open ? button.dataset.less : button.dataset.more;
   }
 
-  function showFailure(why) {
+  function showFailure(why, login = false) {
     panel.removeAttribute("aria-busy");
     panel.classList.add("is-stale");
     failed.querySelector("[data-why]").textContent = why;
+    failed.querySelector("[data-login]").hidden = !login;
     failed.hidden = false;
   }
 
@@ -150,12 +152,9 @@
   });
 
   panel.addEventListener("htmx:beforeOnLoad", (event) => {
-    // To follow it would throw away the form that was filled in.
-    if (event.detail.xhr.getResponseHeader("HX-Redirect")) {
-      event.preventDefault();
-      showFailure("You are logged out. Log in in another tab, then try again.");
-    }
+    if (event.detail.xhr.getResponseHeader("HX-Redirect")) showFailure(LOGGED_OUT, true);
   });
+  document.addEventListener("pg:login", () => failed.hidden || htmx.trigger(panel, "refresh"));
 
   panel.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.xhr.status >= 400) return;
@@ -187,11 +186,10 @@
   });
 
   panel.addEventListener("htmx:responseError", (event) => {
-    const status = event.detail.xhr.status;
-    showFailure(status === 403 ? "You may not do this any more." : `The server answered ${status}.`);
+    showFailure(whyOf(event.detail.xhr.status));
   });
 
-  panel.addEventListener("htmx:sendError", () => showFailure("The server can't be reached."));
+  panel.addEventListener("htmx:sendError", () => showFailure(UNREACHABLE));
   panel.addEventListener("htmx:timeout", () => showFailure("The server didn't answer in time."));
 
   panel.addEventListener(

@@ -49,28 +49,37 @@
 
   // --- what didn't arrive ------------------------------------------------------------------------------------------
 
-  const WHY = {
-    403: "You may not do this any more.",
-    404: "It is no longer there.",
-    413: "It is larger than this site takes.",
-    429: "That was too often. Wait a moment, then try again.",
-  };
+  const { LOGGED_OUT, UNREACHABLE, loggedOut, whyOf } = window.playgroundSession;
+  const AGAIN = "Log in again in another tab, then come back: nothing on this page is lost.";
 
-  // Forms that keep what was typed, and the preview, say it in their own place.
-  const saysItself = (element) => element.closest("[data-keeps], [data-preview]") !== null;
+  // Forms that keep what was typed, the preview, and what is opened inside a page say it in their own place.
+  const saysItself = (element) => element.closest("[data-keeps], [data-preview], [data-action], [data-loads]") !== null;
 
-  function failed(event, why) {
+  function failed(event, why, login = false) {
     const note = document.getElementById("pg-failed");
     if (!note || saysItself(event.target)) return;
     note.querySelector("[data-failed-why]").textContent = why;
+    note.querySelector("[data-failed-login]").hidden = !login;
     note.hidden = false;
   }
 
+  // To follow it would throw away what was typed.
+  document.addEventListener("htmx:beforeOnLoad", (event) => {
+    const login = event.detail.xhr.getResponseHeader("HX-Redirect");
+    if (!login) return;
+    event.preventDefault();
+    loggedOut(login);
+    failed(event, `${LOGGED_OUT} ${AGAIN}`, true);
+  });
+  document.addEventListener("pg:login", () => {
+    document.getElementById("pg-failed").hidden = true;
+  });
+
   document.addEventListener("htmx:responseError", (event) => {
     const { status } = event.detail.xhr;
-    if (status !== 422) failed(event, WHY[status] || `The server answered ${status}. Try again.`);
+    if (status !== 422) failed(event, whyOf(status) + (status >= 500 ? " Try again." : ""));
   });
-  document.addEventListener("htmx:sendError", (event) => failed(event, "The server can't be reached. Try again."));
+  document.addEventListener("htmx:sendError", (event) => failed(event, `${UNREACHABLE} Try again.`));
   document.addEventListener("htmx:timeout", (event) => failed(event, "The server didn't answer in time. Try again."));
   document.addEventListener("htmx:afterRequest", (event) => {
     const note = document.getElementById("pg-failed");

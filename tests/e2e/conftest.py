@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tests.e2e.products import PRODUCTS, Product
+from tests.installation import ROOT
 from tests.services import program
 
 CHROMIUM_ARGUMENTS = [
@@ -53,6 +57,25 @@ def login_state(product: Product, browser: Browser, tmp_path_factory: pytest.Tem
     context.storage_state(path=path)
     context.close()
     return path
+
+
+@pytest.fixture(scope="module")
+def recorded(product: Product) -> Iterator[dict[str, int]]:
+    """A run in every state, by the state. Other tests don't expect runs that go on forever."""
+
+    def command(*ids: int) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "tests.e2e.recorded_states", product.username, *map(str, ids)],
+            cwd=ROOT,
+            env={**os.environ, **product.environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    runs = dict(json.loads(command()))
+    yield runs
+    command(*runs.values())
 
 
 @pytest.fixture

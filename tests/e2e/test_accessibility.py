@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from llmcore.runs.outcome import EndReason
 from tests.e2e.accessibility import barriers
-from tests.e2e.products import Product
-from tests.installation import ROOT
 
 CALL_TABS = ("messages", "response", "thinking", "tools", "request", "raw", "tokens")
-
-
-@pytest.fixture(scope="module")
-def recorded(product: Product) -> Iterator[dict[str, int]]:
-    """A run in every state, by the state. Other tests don't expect runs that go on forever."""
-
-    def command(*ids: int) -> str:
-        return subprocess.run(
-            [sys.executable, "-m", "tests.e2e.recorded_states", product.username, *map(str, ids)],
-            cwd=ROOT,
-            env={**os.environ, **product.environment},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-
-    runs = dict(json.loads(command()))
-    yield runs
-    command(*runs.values())
 
 
 @pytest.fixture

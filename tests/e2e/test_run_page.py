@@ -184,19 +184,6 @@ def test_the_answer_can_be_read_both_ways(page: Page) -> None:
     expect(page.locator("#answer-rendered")).to_be_hidden()
 
 
-def test_a_step_that_cannot_be_loaded_says_so_and_can_be_tried_again(open_page: Callable[..., Page]) -> None:
-    page = open_page(expect_errors=True)
-    open_run(page)
-    page.route("**/steps/3/**", lambda route: route.abort())
-
-    page.locator("#step-3").click()
-    expect(page.locator("#step-detail")).to_contain_text("This step could not be loaded")
-    page.unroute("**/steps/3/**")
-    page.get_by_role("button", name="Try again").click()
-
-    expect_step(page, 3, "result")
-
-
 def test_a_long_run_stays_usable(page: Page) -> None:
     open_run(page, LONG_RUN)
 
@@ -290,15 +277,14 @@ def test_a_run_is_cancelled_without_leaving_the_page(page: Page) -> None:  # D2
     assert page.evaluate("window.stillHere")
 
 
-def test_without_a_stream_the_page_asks_and_says_so(open_page: Callable[..., Page]) -> None:
+def test_without_a_stream_the_page_asks(open_page: Callable[..., Page]) -> None:
     page = open_page(expect_errors=True)
     page.route("**/events/**", lambda route: route.abort())
     start_run(page)
 
-    expect(page.locator("#run-lost")).to_contain_text("Updates lost, reconnecting")
-    expect(page.locator("#run-lost")).to_be_hidden(timeout=30_000)
     expect(page.locator(".pg-pill--done")).to_be_visible(timeout=60_000)
     expect(page.locator("#answer-rendered")).to_contain_text("Yes, the second charge can be refunded")
+    expect(page.locator("#run-lost")).to_be_hidden()
 
 
 def test_a_hidden_page_lets_go_and_catches_up(page: Page) -> None:  # D4
@@ -340,18 +326,3 @@ def test_steps_arrive_once_over_a_connection_that_keeps_breaking(open_page: Call
     expect(page.locator(".pg-step")).to_have_count(12)
     ids = page.locator(".pg-step").evaluate_all("rows => rows.map(row => row.id)")
     assert len(ids) == len(set(ids))
-
-
-def test_a_step_that_is_on_its_way_or_fails_to_arrive_is_shown_as_such(open_page: Callable[..., Page]) -> None:
-    page = open_page(expect_errors=True)
-    held: list[Route] = []
-    page.route("**/steps/**", lambda route: held.append(route))
-    page.goto(address_of(page, DEMO_RUN))
-
-    expect(page.locator("[data-loading] .pg-skel").first).to_be_visible()
-    expect(page.locator("#step-detail")).to_have_attribute("aria-busy", "true")
-    held[0].abort()
-    expect(page.locator("#step-detail")).to_contain_text("This step could not be loaded")
-    page.unroute("**/steps/**")
-    page.locator("[data-retry]").click()
-    expect(page.locator("#step-detail h2")).to_contain_text("Round 1")
