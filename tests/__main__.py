@@ -24,8 +24,9 @@ LINT: dict[str, list[str]] = {
 # What has to do with a database, and what a browser shows of servers. How pages look doesn't depend on either.
 DATABASE_TESTS = ["tests/config", "tests/llmcore", "tests/playground", "tests/security"]
 BROWSER_TESTS_ON_SERVERS = ["tests/e2e/test_main_job.py", "tests/e2e/test_history.py"]
+ACCESSIBILITY = "tests/e2e/test_accessibility.py"
 # Tests wait more than they compute.
-SUITES_AT_A_TIME = 2
+SUITES_AT_A_TIME = 3
 IN_PARALLEL = ["--ignore=tests/e2e", "--ignore=tests/servers", "-n", "2", "--dist", "loadfile"]
 
 
@@ -47,7 +48,8 @@ def suites(database_url: str) -> list[Suite]:
     on_postgres = {"DATABASE_URL": database_url}
     return [
         Suite("Tests on SQLite", ["tests", *IN_PARALLEL]),
-        Suite("Browser tests", ["tests/e2e"]),
+        Suite("Browser tests", ["tests/e2e", f"--ignore={ACCESSIBILITY}"]),
+        Suite("Browser tests of accessibility", [ACCESSIBILITY]),
         Suite("Tests on PostgreSQL", [*DATABASE_TESTS, *IN_PARALLEL, "-m", "django_db and not embedded"], on_postgres),
         Suite("Tests of the services of production", ["tests/servers"]),
         Suite("Browser tests on the services of production", BROWSER_TESTS_ON_SERVERS, on_servers),

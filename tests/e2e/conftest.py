@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.e2e.products import PRODUCTS, Product
 from tests.installation import ROOT
@@ -25,6 +25,9 @@ CHROMIUM_ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+# Other tests run beside these: what comes late still comes.
+PATIENCE_MS = 30_000
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="session")
@@ -92,7 +95,7 @@ def open_page(browser: Browser, login_state: Path, product: Product) -> Iterator
         context = browser.new_context(
             viewport={"width": width, "height": height}, storage_state=login_state, base_url=product.url, **options
         )
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         page = context.new_page()
         if not expect_errors:

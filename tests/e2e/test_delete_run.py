@@ -16,7 +16,7 @@ def test_a_run_is_deleted_once_its_reader_is_sure(open_page: Callable[..., Page]
     page.wait_for_url(re.compile(r"/runs/\d+/"))
     address = page.url.partition("#")[0]
     delete = page.get_by_role("link", name="Delete")
-    expect(delete).to_be_visible(timeout=30_000)
+    expect(delete).to_be_visible()
 
     delete.click()
     page.get_by_role("link", name="Keep it").click()

@@ -140,7 +140,7 @@ def test_a_search_goes_from_hit_to_hit_by_keys(page: Page, address: str) -> None
     page.keyboard.press("s")
     page.keyboard.type("shelf")
     page.keyboard.press("Enter")
-    expect(page.locator(".pg-hit")).to_have_count(3, timeout=15_000)
+    expect(page.locator(".pg-hit")).to_have_count(3)
     expect(page.locator("[data-go-on]")).to_have_count(0)
     page.keyboard.press("Enter")
     expect_step(page, first_of(3) + 2)

@@ -228,7 +228,7 @@ def test_a_run_is_watched_to_its_end_without_a_reload(page: Page) -> None:  # D4
     page.evaluate("window.stillHere = true")
     expect(page.locator(".pg-pill--running")).to_be_visible()
     expect(page.locator("#step-1")).to_be_visible()
-    expect(page.locator(".pg-partial")).not_to_be_empty(timeout=30_000)
+    expect(page.locator(".pg-partial")).not_to_be_empty()
 
     expect(page.locator(".pg-pill--done")).to_be_visible(timeout=60_000)
     expect(page.locator("#answer-rendered")).to_contain_text("Yes, the second charge can be refunded")
@@ -251,12 +251,12 @@ def test_a_run_is_watched_to_its_end_without_a_reload(page: Page) -> None:  # D4
 def test_the_newest_step_is_followed_until_the_reader_chooses_another(page: Page) -> None:
     start_run(page)
     expect(page.locator("#follow")).to_be_checked()
-    expect(page.locator("#step-detail h2")).to_contain_text("Round 2", timeout=30_000)
+    expect(page.locator("#step-detail h2")).to_contain_text("Round 2")
     assert page.evaluate("document.activeElement === document.body")
 
     page.locator("#step-1").click()
     expect(page.locator("#follow")).not_to_be_checked()
-    expect(page.locator("#round-3")).to_be_visible(timeout=30_000)
+    expect(page.locator("#round-3")).to_be_visible()
     expect(page.locator("#step-detail")).to_have_attribute("data-step", "1")
     expect(page.locator("#step-1")).to_be_focused()
 
@@ -271,7 +271,7 @@ def test_a_run_is_cancelled_without_leaving_the_page(page: Page) -> None:  # D2
 
     page.get_by_role("button", name="Cancel").click()
 
-    expect(page.locator(".pg-pill--cancelled")).to_be_visible(timeout=10_000)
+    expect(page.locator(".pg-pill--cancelled")).to_be_visible()
     expect(page.locator("#run-note")).to_contain_text("Cancelled")
     expect(page.get_by_role("link", name="Re-run")).to_be_visible()
     assert page.evaluate("window.stillHere")
@@ -302,7 +302,7 @@ def test_a_hidden_page_lets_go_and_catches_up(page: Page) -> None:  # D4
     expect(page.locator(".pg-pill--running")).to_be_visible()
     page.evaluate(SET_HIDDEN, False)
 
-    expect(page.locator(".pg-pill--done")).to_be_visible(timeout=30_000)
+    expect(page.locator(".pg-pill--done")).to_be_visible()
     expect(page.locator(".pg-step")).to_have_count(12)
 
 

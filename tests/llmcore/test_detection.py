@@ -174,10 +174,10 @@ async def test_an_endless_answer_is_read_to_its_bound_only():
 async def test_slow_servers_are_waited_for_once_for_all_of_them(server: LocalServer):
     async with serve_script(Script(writes=[b'{"data": ['], ending="hang")) as silent:
         started = time.monotonic()
-        seen = await find_servers([at(silent.origin, server)] * 5, timeout_s=0.3)
+        seen = await find_servers([at(silent.origin, server)] * 40, timeout_s=0.3)
         took = time.monotonic() - started
     assert {look.reason for look in seen} == {"no answer within 0.3 s"}
-    assert took < 1.0
+    assert took < 40 * 0.3 / 2
 
 
 async def test_models_that_describe_themselves_in_time_are_not_lost_with_the_others():

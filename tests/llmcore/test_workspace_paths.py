@@ -77,7 +77,7 @@ def test_patterns_match_as_in_a_shell(pattern: str, path: str, fits: bool) -> No
 
 
 def test_no_pattern_takes_long() -> None:
-    started = time.monotonic()
+    started = time.thread_time()
     assert not matches("/".join(["**", "a"] * 16), ("a",) * 30 + ("b",))
     assert not matches("*a" * 90, ("a" * 250 + "b",))
-    assert time.monotonic() - started < 1
+    assert time.thread_time() - started < 1

@@ -231,6 +231,6 @@ def test_a_difference_rebuilds_the_file(tmp_path: Path, before: str, after: str)
 def test_a_large_change_is_compared_in_bounded_time() -> None:
     before = "".join(f"{number % 7} {number}\n" for number in range(40_000))
     after = "".join(f"{number % 7} {number * 3}\n" for number in range(40_000))
-    started = time.monotonic()
+    started = time.thread_time()
     assert unified(before, after, "f").count("\n") > 70_000
-    assert time.monotonic() - started < 3
+    assert time.thread_time() - started < 3
