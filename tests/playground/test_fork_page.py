@@ -77,7 +77,7 @@ def address(run: Run, at: int, name: str = "run_fork", **more: Any) -> str:
 def test_the_page_has_the_messages_up_to_the_step_and_opens_the_chosen_result(client: Client, run: Run) -> None:
     page = client.get(address(run, sequence(run, "tool_call", 1))).content.decode()
     assert "Fork from round 2" in page
-    assert page.count("data-message>") == 4
+    assert page.count(" data-message ") == 4
     assert f'name="text-{RESULT}-0"' in page and "order 1" in page
     assert 'name="text-1-0"' not in page
 
