@@ -71,6 +71,12 @@ PRESETS = (
         tools=("emit_artifact", "read_file", "search_workspace", "write_file"),
     ),
     DemoPreset(
+        slug="repair-files",
+        name="Repair files",
+        description="All that works on files, commands included: a person decides about each.",
+        tools=("emit_artifact", "read_file", "search_workspace", "terminal", "write_file"),
+    ),
+    DemoPreset(
         slug="look-up-orders",
         name="Look up orders",
         description="Orders with their payments and refunds.",
@@ -83,6 +89,7 @@ MODELS = (
     DemoModel(name="demo-refund", label="Demo: refunds"),
     DemoModel(name="demo-report", label="Demo: reports", prices=("1.25", "0.125", "10.00")),
     DemoModel(name="demo-files", label="Demo: files"),
+    DemoModel(name="demo-repair", label="Demo: repairs"),
     DemoModel(name="demo-long", label="Demo: 40 rounds", window=131_072),
     DemoModel(name="demo-stubborn", label="Demo: repeats itself"),
     DemoModel(name="demo-truncated", label="Demo: thinks long"),
@@ -139,6 +146,16 @@ CONFIGURATIONS = (
         tool_groups=("artifacts", "workspace"),
         preset="work-on-files",
         more={"max_rounds": 8, "thinking": "low", "workspace": "shop"},
+    ),
+    DemoConfiguration(
+        slug="checkout-repair",
+        name="Checkout repair",
+        description="Asks to change a file and to run a command, and waits for decisions. Works on VAT for Austria.",
+        model="demo-repair",
+        prompt="checkout-repair",
+        tool_groups=("artifacts", "workspace"),
+        preset="repair-files",
+        more={"max_rounds": 8, "workspace": "shop"},
     ),
     DemoConfiguration(
         slug="stock-audit",

@@ -53,6 +53,11 @@ def why_not_decide(user: User, run: Run, action: ProposedAction) -> str:
     """Why `user` can't approve or deny what `run` proposes, in a sentence; empty where they can."""
     if not visible_runs(user).filter(pk=run.pk).exists():
         return "You may not see this run."
+    return why_not_decide_seen(user, run, action)
+
+
+def why_not_decide_seen(user: User, run: Run, action: ProposedAction) -> str:
+    """The same for a run that `user` may see, without a query for each action."""
     if not user.has_perm(DECIDE):
         return "You lack the permission to approve or deny proposed actions."
     if run.user_id == user.pk and other_decider_required(run):

@@ -34,7 +34,8 @@ class Action:
     `title` says it in one line. Of a command, `argv` are the words exactly as the system gets them, and `command` is
     the line that a shell reads where `shell` says so, else the words, quoted. Of a file change, `path` is relative to
     `directory`, `diff` is unified, `before_sha256` is the digest of the file's bytes (`None`: there is no such file)
-    and `after_sha256` of those it would have. `directory`, absolute, is where it happens.
+    and `after_sha256` of those it would have. `directory`, absolute, is where it happens, `timeout_s` how long it may
+    take where the call says so itself.
     """
 
     kind: ActionKind
@@ -47,6 +48,7 @@ class Action:
     diff: str = ""
     before_sha256: str | None = None
     after_sha256: str | None = None
+    timeout_s: float | None = None
 
     def to_json(self) -> dict[str, JSON]:
         return {**asdict(self), "kind": self.kind.value, "argv": list(self.argv)}

@@ -1,35 +1,30 @@
-"""Proposed actions as a decider sees them: exactly what would be done, why a person is asked, and who may decide."""
+"""Proposed actions as a decider sees them: their turn, exactly what would be done, why, and who may decide."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
-from django.db.models import Q
+from django.db.models import Count, Q
 
 from llmcore.actions.proposals import DecisionKind
+from llmcore.messages import Message, ToolCall
 from llmcore.runs.outcome import RunStatus
-from llmcore.tools.base import Action, ActionKind
 from llmcore.tools.registry import all_tools
-from playground.access import DECIDE, other_decider_required, why_not_decide
-from playground.models import DecisionRecord, ProposedAction, Run
+from llmcore.trace import StepKind
+from playground.access import DECIDE, other_decider_required, visible_runs, why_not_decide, why_not_decide_seen
+from playground.models import DecisionRecord, ProposedAction, Run, RunStep
 from playground.numbers import plural
-from playground.reading.boxes import pretty
-from playground.reading.visible import visible
+from playground.reading.described import Described, describe, summary_of, words
 from playground.rows import load_contents
 
 # Of those who can decide so many are named.
 NAMED = 5
-MAX_DIFF_LINES = 2_000
-WANTS = {
-    ActionKind.COMMAND: "wants to run a command",
-    ActionKind.FILE_CHANGE: "wants to change a file",
-    ActionKind.CALL: "wants to be called",
-}
 STATES = {
     "": ("waits", "needs you", "lock", "appr"),
     DecisionKind.APPROVE: ("approved", "approved", "check", "new"),
@@ -39,40 +34,10 @@ STATES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DiffLine:
-    """A line of a unified difference."""
-
-    sign: str
-    text: str
-
-    @property
-    def css(self) -> str:
-        return {"+": "add", "-": "del"}.get(self.sign, "")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Described:
-    """What a call would do, in the words and lines that are shown; `gone` where that is no longer stored."""
-
-    title: str = ""
-    wants: str = ""
-    command: str = ""
-    shell: bool = False
-    argv: tuple[str, ...] = ()
-    path: str = ""
-    directory: str = ""
-    diff: tuple[DiffLine, ...] = ()
-    diff_cut: bool = False
-    arguments: str = ""
-    why: str = ""
-    repeatable: bool = False
-    gone: bool = False
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActionCard:
-    """A proposed action with what its reader may do about it. `refusal` is why they can't decide."""
+    """A proposed action with what its reader may do about it. `refusal` is why they can't decide, `deciders` are those
+    who can."""
 
     action: ProposedAction
     described: Described
@@ -103,86 +68,132 @@ class ActionCard:
         return STATES[self.action.decision][3]
 
 
-def read_cards(run: Run, *, user: Any, now: datetime) -> list[ActionCard]:
-    """The actions that the run waits for, with those of the same turn that are decided already."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnCall:
+    """A call of a turn that waits. `card` is set where somebody decides, or has decided, about it; `ran` says that it
+    has its result already."""
+
+    name: str
+    summary: str
+    card: ActionCard | None
+    ran: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waiting:
+    """The turn that a run waits in: its cards, and all of its calls in their order where there are several. `step`
+    is the model's answer that asked for them."""
+
+    cards: tuple[ActionCard, ...] = ()
+    calls: tuple[TurnCall, ...] = ()
+    round: int = 0
+    step: int | None = None
+
+
+def read_waiting(run: Run, *, user: Any, now: datetime) -> Waiting:
+    """What the run waits for, with what is decided already of the same turn."""
     if run.status != RunStatus.AWAITING_APPROVAL:
-        return []
+        return Waiting()
     actions = list(ProposedAction.objects.filter(run=run).select_related("decided_by").order_by("sequence"))
-    turns = {action.turn_digest for action in actions if action.waits}
-    return cards_of(run, [action for action in actions if action.turn_digest in turns], user=user, now=now)
+    turns = {action.turn_digest: action.round for action in actions if action.waits}
+    if not turns:
+        return Waiting()
+    cards = cards_of(run, [action for action in actions if action.turn_digest in turns], user=user, now=now)
+    return _with_calls(run, cards, round=max(turns.values()))
+
+
+def _with_calls(run: Run, cards: list[ActionCard], *, round: int) -> Waiting:
+    steps = RunStep.objects.filter(run=run, round=round).order_by("sequence")
+    answers = [step for step in steps if step.kind == StepKind.RESPONSE]
+    step = answers[-1].sequence if answers else None
+    content = load_contents(run.pk, [answers[-1].data["message"]]) if answers else {}
+    message = next((Message.from_json(value) for value in content.values() if value), None)
+    calls = message.tool_calls if message else ()
+    ran = {step.data.get("call_id") for step in steps if step.kind == StepKind.TOOL_RESULT}
+    by_call = {card.action.call_id: card for card in cards}
+    listed = tuple(
+        TurnCall(
+            name=words(call.name),
+            summary=_summary(call, by_call.get(call.id)),
+            card=by_call.get(call.id),
+            ran=call.id in ran,
+        )
+        for call in calls
+    )
+    return Waiting(cards=tuple(cards), calls=listed if len(listed) > 1 else (), round=round, step=step)
+
+
+def _summary(call: ToolCall, card: ActionCard | None) -> str:
+    if card is not None and not card.described.gone:
+        return summary_of(card.described)
+    return words(call.arguments_raw or "" if call.arguments is None else json.dumps(call.arguments, ensure_ascii=False))
 
 
 def cards_of(run: Run, actions: Sequence[ProposedAction], *, user: Any, now: datetime) -> list[ActionCard]:
+    """Their cards, in a number of queries that doesn't grow with them."""
     contents = load_contents(run.pk, [action.proposal for action in actions])
-    tools = all_tools()
+    tools, earlier, deciders = all_tools(), earlier_approvals(actions), Deciders(run)
+    seen = visible_runs(user).filter(pk=run.pk).exists()
     cards = []
     for action in actions:
-        refusal = why_not_decide(user, run, action) if action.waits else ""
+        described = describe(contents.get(action.proposal))
         tool = tools.get(action.tool)
+        refuse = why_not_decide_seen if seen else why_not_decide
         cards.append(
             ActionCard(
                 action=action,
-                described=describe(action.tool, contents.get(action.proposal)),
-                refusal=refusal,
-                deciders=deciders_of(run, action) if refusal else "",
-                earlier=earlier_approvals(action),
-                timeout_s=tool.timeout_s if tool else None,
+                described=described,
+                refusal=refuse(user, run, action) if action.waits else "",
+                deciders=deciders.of(action) if action.waits else "",
+                earlier=earlier.get(action.key, 0),
+                timeout_s=described.timeout_s or (tool.timeout_s if tool else None),
                 expired=action.expires_at <= now,
             )
         )
     return cards
 
 
-def describe(tool: str, content: Mapping[str, Any] | None) -> Described:
-    """`content` is what the step that proposed the action keeps of it."""
-    if not content:
-        return Described(gone=True, wants=WANTS[ActionKind.CALL])
-    action = Action.from_json(content["action"])
-    lines = [DiffLine(line[:1], visible(line[1:])) for line in action.diff.split("\n")] if action.diff else []
-    return Described(
-        title=visible(action.title),
-        wants=WANTS[action.kind],
-        command=visible(action.command),
-        shell=action.shell,
-        argv=tuple(visible(word) for word in action.argv),
-        path=visible(action.path),
-        directory=visible(action.directory),
-        diff=tuple(lines[:MAX_DIFF_LINES]),
-        diff_cut=len(lines) > MAX_DIFF_LINES,
-        arguments=visible(pretty(content.get("arguments"))),
-        why=visible(content.get("why") or ""),
-        repeatable=bool(content.get("repeatable")),
+def earlier_approvals(actions: Sequence[ProposedAction]) -> dict[str, int]:
+    """How often exactly the same was approved before any of `actions` was proposed, in whatever run, by its key."""
+    if not actions:
+        return {}
+    approved = DecisionRecord.objects.filter(
+        key__in={action.key for action in actions},
+        decision=DecisionKind.APPROVE,
+        at__lt=min(action.proposed_at for action in actions),
     )
+    return dict(approved.order_by().values_list("key").annotate(count=Count("pk")))
 
 
-def earlier_approvals(action: ProposedAction) -> int:
-    """How often exactly this was approved before, in whatever run."""
-    return DecisionRecord.objects.filter(
-        key=action.key, decision=DecisionKind.APPROVE, at__lt=action.proposed_at
-    ).count()
+class Deciders:
+    """Who can decide about the actions of a run, looked up once for each tool."""
 
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._names: dict[str, str] = {}
 
-def deciders_of(run: Run, action: ProposedAction) -> str:
-    """Who can decide, by name; empty where nobody can."""
-    app, codename = DECIDE.split(".")
-    granted = Permission.objects.filter(content_type__app_label=app, codename=codename)
-    staff = get_user_model()._default_manager.filter(is_active=True, is_staff=True)
-    holders = staff.filter(
-        Q(is_superuser=True) | Q(user_permissions__in=granted) | Q(groups__permissions__in=granted)
-    ).distinct()
-    if run.user_id is not None and other_decider_required(run):
-        holders = holders.exclude(pk=run.user_id)
-    names = [
-        user.get_username() for user in holders.order_by("pk")[: 4 * NAMED] if not why_not_decide(user, run, action)
-    ]
-    more = f" and {plural(len(names) - NAMED, 'other')}" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    def of(self, action: ProposedAction) -> str:
+        """By name; empty where nobody can."""
+        if action.tool not in self._names:
+            self._names[action.tool] = self._look_up(action)
+        return self._names[action.tool]
 
-
-def summary_of(described: Described) -> str:
-    """What it would do, on one line."""
-    text = described.command or described.title or described.arguments
-    return " ".join(text.split())[:200]
+    def _look_up(self, action: ProposedAction) -> str:
+        app, codename = DECIDE.split(".")
+        granted = Permission.objects.filter(content_type__app_label=app, codename=codename)
+        staff = get_user_model()._default_manager.filter(is_active=True, is_staff=True)
+        holders = staff.filter(
+            Q(is_superuser=True) | Q(user_permissions__in=granted) | Q(groups__permissions__in=granted)
+        ).distinct()
+        if self._run.user_id is not None and other_decider_required(self._run):
+            holders = holders.exclude(pk=self._run.user_id)
+        names = [
+            user.get_username()
+            for user in holders.order_by("pk")[: 4 * NAMED]
+            if not why_not_decide(user, self._run, action)
+        ]
+        more = f" and {plural(len(names) - NAMED, 'other')}" if len(names) > NAMED else ""
+        return ", ".join(names[:NAMED]) + more
 
 
 def waiting_count(cards: Iterable[ActionCard]) -> int:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from playground.access import decidable_actions, visible_runs, why_not_decide
+from playground.access import decidable_actions, visible_runs, why_not_decide_seen
 from playground.models import ProposedAction, RunContent
-from playground.reading.approvals import STATES, describe, summary_of
+from playground.reading.approvals import STATES
+from playground.reading.described import describe, summary_of
 
 MOST_WAITING = 200
 MOST_DECIDED = 25
+LARGE = ("run__prompt", "run__request", "run__answer", "run__findings", "run__error", "run__note")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +37,7 @@ class InboxRow:
 
 def read_inbox(*, user: Any, now: datetime) -> dict[str, Any]:
     related = ("run__user", "run__configuration", "decided_by")
-    seen = ProposedAction.objects.filter(run__in=visible_runs(user)).select_related(*related)
+    seen = ProposedAction.objects.filter(run__in=visible_runs(user)).select_related(*related).defer(*LARGE)
     waiting = list(seen.filter(decision="").order_by("expires_at", "pk")[:MOST_WAITING])
     decided = list(seen.exclude(decision="").order_by("-decided_at", "-pk")[:MOST_DECIDED])
     contents = _contents([*waiting, *decided])
@@ -47,11 +49,11 @@ def read_inbox(*, user: Any, now: datetime) -> dict[str, Any]:
 
 
 def _row(action: ProposedAction, contents: dict[tuple[int, str], Any], user: Any, now: datetime) -> InboxRow:
-    described = describe(action.tool, contents.get((action.run_id, action.proposal)))
+    described = describe(contents.get((action.run_id, action.proposal)))
     return InboxRow(
         action=action,
         summary="" if described.gone else summary_of(described),
-        refusal=why_not_decide(user, action.run, action) if action.waits else "",
+        refusal=why_not_decide_seen(user, action.run, action) if action.waits else "",
         expired=action.waits and action.expires_at <= now,
     )
 

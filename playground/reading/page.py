@@ -13,7 +13,7 @@ from playground import access
 from playground.deletions import contents_deletion, redaction
 from playground.models import Run, RunStep
 from playground.numbers import plural
-from playground.reading.approvals import read_cards
+from playground.reading.approvals import read_waiting
 from playground.reading.artifacts import read_artifacts
 from playground.reading.boxes import byte_size
 from playground.reading.family import read_family
@@ -70,7 +70,7 @@ def read_page(
         "artifacts": read_artifacts(run, steps, rows),
         "note_digest": digest_of_note(run.note),
         "open_step": open_step,
-        "cards": read_cards(run, user=user, now=now),
+        "waiting": read_waiting(run, user=user, now=now),
         "since": read_since(run, user=user),
         **read_head(run, user=user),
     }

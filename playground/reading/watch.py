@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from llmcore.runs.outcome import RunStatus
 from playground.access import visible_runs
 from playground.models import ProposedAction, Run, RunPartial, RunStep
 from playground.numbers import plural
-from playground.reading.approvals import ActionCard, read_cards, waiting_count
+from playground.reading.approvals import ActionCard, read_waiting, waiting_count
 from playground.reading.ends import look_of
 from playground.reading.page import read_head
 from playground.reading.plan import read_plan
@@ -139,9 +140,9 @@ class Watch:
         before, self._waiting = self._waiting, waiting
         if waiting == (before or ()):
             return []
-        cards = read_cards(run, user=self.user, now=timezone.now())
-        html = render_to_string("playground/run/run_approvals.html", {"run": run, "cards": cards})
-        return [Event(name="approvals", data={"html": html, "message": approvals_message(cards)})]
+        turn = read_waiting(run, user=self.user, now=timezone.now())
+        html = render_to_string("playground/run/run_approvals.html", {"run": run, "waiting": turn})
+        return [Event(name="approvals", data={"html": html, "message": approvals_message(turn.cards)})]
 
     def _summary_event(self, run: Run, changed: _Changed) -> Event:
         summary = read_summary(run, changed.rows, read_plan(run), timezone.now())
@@ -149,7 +150,7 @@ class Watch:
         return Event(name="summary", data={"html": html, "elapsed": round(summary.elapsed_ms or 0.0)})
 
 
-def approvals_message(cards: list[ActionCard]) -> str:
+def approvals_message(cards: Sequence[ActionCard]) -> str:
     """What a screen reader says of the cards."""
     waiting = waiting_count(cards)
     return (

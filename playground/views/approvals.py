@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 from llmcore.actions.proposals import DecisionKind
 from playground.forms.approvals import DecisionForm
 from playground.models import Run
-from playground.reading.approvals import read_cards
+from playground.reading.approvals import read_waiting
 from playground.reading.inbox import read_inbox
 from playground.reading.page import read_page
 from playground.services.decide_action import DecisionConflict, MayNotDecide, decide_action
@@ -47,7 +47,7 @@ def action_decide(request: StaffRequest, run: Run, action_id: int) -> HttpRespon
     status = 409 if conflict else 200
     now = timezone.now()
     if request.htmx:
-        context = {"run": run, "cards": read_cards(run, user=request.user, now=now), "conflict": conflict}
+        context = {"run": run, "waiting": read_waiting(run, user=request.user, now=now), "conflict": conflict}
         return TemplateResponse(request, "playground/run/run_approvals.html", context, status=status)
     if not conflict:
         return redirect("playground:run", pk=run.pk)

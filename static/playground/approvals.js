@@ -2,9 +2,10 @@
 (function () {
   "use strict";
 
-  // A card that appears under the pointer must not be decided by a click that was meant for something else.
+  // A card that appears or moves under the pointer, or is the only one left, must not be decided by a click or key that
+  // was meant for something else.
   const JUST_ARRIVED_MS = 700;
-  const arrivals = new WeakMap();
+  const cards = () => document.querySelectorAll("[data-action]");
   const place = () => document.getElementById("run-approvals");
 
   // What somebody has begun to write stays when the cards are replaced.
@@ -25,16 +26,38 @@
   // `put` places the new cards where the old ones are.
   window.playgroundApprovals = {
     update(put) {
-      const known = new Set([...document.querySelectorAll("[data-action]")].map((card) => card.id));
+      const known = new Set([...cards()].map((card) => card.id));
       const values = typed();
+      const held = document.activeElement.closest("#run-approvals") ? document.activeElement.id : "";
       put();
       restore(values);
-      for (const card of document.querySelectorAll("[data-action]")) {
-        if (!known.has(card.id)) arrivals.set(card, performance.now());
-      }
+      const same = cards().length === known.size && [...cards()].every((card) => known.has(card.id));
+      if (!same) arrived();
+      refocus(held);
       tick();
     },
   };
+
+  function arrived() {
+    const all = [...cards()];
+    for (const card of all) card.toggleAttribute("data-arriving", true);
+    setTimeout(() => all.forEach((card) => card.removeAttribute("data-arriving")), JUST_ARRIVED_MS);
+  }
+
+  // Whoever decides by key reads on where they were: the button that had the focus is gone.
+  let decided = "";
+  document.addEventListener("submit", (event) => {
+    const card = event.target.closest("[data-action]");
+    if (card) decided = card.id;
+  });
+
+  // The focus goes to where it was, or to the card that somebody has decided about.
+  function refocus(id) {
+    if (document.activeElement !== document.body) return;
+    const element = document.getElementById(id) || document.getElementById(decided);
+    if (element) element.focus({ preventScroll: true });
+    decided = "";
+  }
 
   let before = [];
   document.addEventListener("htmx:beforeSwap", (event) => {
@@ -43,6 +66,8 @@
   document.addEventListener("htmx:afterSwap", (event) => {
     if (event.detail.target.id !== "run-approvals") return;
     restore(before);
+    arrived();
+    refocus(decided);
     tick();
   });
 
@@ -69,8 +94,9 @@
     (event) => {
       const button = event.target.closest("[data-action] button[name=decision]");
       if (!button) return;
-      const arrived = arrivals.get(button.closest("[data-action]"));
-      if (arrived !== undefined && performance.now() - arrived < JUST_ARRIVED_MS) {
+      // One at a time: a decision that is on its way may move the others.
+      const busy = document.querySelector("[data-action] form.htmx-request");
+      if (busy || button.closest("[data-arriving]")) {
         event.preventDefault();
         event.stopPropagation();
       }
@@ -78,19 +104,20 @@
     true,
   );
 
-  // Alt+A approves, Alt+R denies: the card that has the focus, else the only one that waits.
+  // Alt+A approves, Alt+R denies: the card that has the focus, else the only one that waits. Of several that wait the
+  // first gets the focus, and it takes another press to decide.
   document.addEventListener("keydown", (event) => {
     if (!event.altKey || event.ctrlKey || event.metaKey || event.repeat) return;
     const decision = { KeyA: "approve", KeyR: "deny" }[event.code];
     if (!decision) return;
-    const own = document.activeElement && document.activeElement.closest("[data-action]");
-    const buttons = [...(own || document).querySelectorAll(`[data-action] button[value=${decision}], button[value=${decision}]`)];
-    const open = buttons.filter((button) => button.closest("[data-action]") && !button.disabled);
+    const own = document.activeElement.closest("[data-action]");
+    const open = [...document.querySelectorAll(`[data-action] button[value=${decision}]`)];
     if (!open.length) return;
     event.preventDefault();
-    // Of several the reader has to choose.
-    if (open.length > 1) open[0].focus();
-    else open[0].click();
+    const button = open.find((one) => own && own.contains(one));
+    if (button) button.click();
+    else if (open.length === 1 && !own) open[0].click();
+    else open[0].focus();
   });
 
   function left(seconds) {
@@ -101,7 +128,16 @@
     return hours < 48 ? `in ${hours} h ${minutes % 60} min` : `in ${Math.floor(hours / 24)} days`;
   }
 
+  function age(seconds) {
+    const minutes = Math.floor(seconds / 60);
+    return minutes < 1 ? "" : minutes < 60 ? ` (${minutes} min)` : ` (${Math.floor(minutes / 60)} h ${minutes % 60} min)`;
+  }
+
   function tick() {
+    for (const mark of document.querySelectorAll("[data-age]")) {
+      const text = age(Date.now() / 1000 - Number(mark.dataset.age));
+      if (mark.textContent !== text) mark.textContent = text;
+    }
     for (const time of document.querySelectorAll("[data-countdown]")) {
       const text = left(Number(time.dataset.countdown) - Date.now() / 1000);
       if (time.textContent !== text) time.textContent = text;

@@ -200,8 +200,34 @@ def test_the_refund_desk_moves_no_money_where_nobody_can_be_asked(run_demo: Run)
     assert not Refund.objects.filter(payment__order__number="DJ-48213").exists()
 
 
+def test_the_repair_changes_nothing_where_nobody_can_be_asked(
+    run_demo: Run, settings: Any, tmp_path: Path
+) -> None:  # P5, K4
+    root = tmp_path / "workspace"
+    entry = {"root": str(root), "write": True, "write_freely": ["notes/**"], "terminal": True}
+    settings.LLM_WORKSPACES = {"shop": entry}
+    copy_workspace()
+    before = (root / "config/checkout.toml").read_text()
+
+    run = run_demo(RunRequest(configuration="checkout-repair", prompt="Repair the VAT for Austria."))
+
+    assert run.end.outcome.reason is EndReason.COMPLETED
+    asked = [("write_file", False), ("write_file", True), ("terminal", True), ("emit_artifact", False)]
+    assert run.calls[2:] == asked and "can't ask a person" in run.results("terminal")[0]
+    assert (root / "config/checkout.toml").read_text() == before
+    proposed = run.steps(StepKind.TOOL_CALL)[3].data["arguments"]
+    assert run.trace.contents[proposed]["content"] == before.replace("AT = 0.02", "AT = 0.20")
+    (file,) = run.trace.contents[run.steps(StepKind.TOOL_RESULT)[-1].data["artifacts"]]
+    in_logs = [line for log in (root / "logs").iterdir() for line in log.read_text().splitlines() if "=0.02 " in line]
+    listed = file["payload"]["content"].splitlines()[1:]
+    assert sorted(re.findall(r"order=(\S+)", "".join(in_logs))) == sorted(row.split(";")[0] for row in listed)
+    for row in listed:
+        _, _, gross, _, owed = row.split(";")
+        assert Decimal(owed) == round(Decimal(gross) / 6, 2)
+
+
 def test_every_scenario_is_run_by_these_tests() -> None:
-    tested = {*OF, "slow-writer", "filtered-draft", "silent-model", "refund-desk"}
+    tested = {*OF, "slow-writer", "filtered-draft", "silent-model", "refund-desk", "checkout-repair"}
 
     assert len(tested) == len(load_scenarios(SCENARIOS))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -100,7 +101,8 @@ def embedded(folder: Path) -> Iterator[Product]:
 @contextmanager
 def servers(folder: Path) -> Iterator[Product]:
     """The services of docker-compose.yml with the demo: PostgreSQL, Redis, a web server, two workers. No TLS here."""
-    installation = Installation(folder, HTTPS="off")
+    files = {"root": str(folder / "files"), "write": True, "write_freely": ["notes/**"], "terminal": True}
+    installation = Installation(folder, HTTPS="off", LLM_WORKSPACES=json.dumps({"shop": files}))
     try:
         installation.collect_static()
         installation.up("web", "worker", "demo-model")

@@ -100,6 +100,16 @@ def test_a_file_that_changed_after_the_approval_is_left_alone(root: Path, contex
     assert (root / "new.toml").read_text() == "somebody was faster"
 
 
+def test_what_a_file_has_already_is_nobodys_decision(root: Path, context: ToolContext) -> None:
+    content = (root / "settings.toml").read_text()
+    tool = all_tools()["write_file"]
+    assert tool.needs_approval({"path": "settings.toml", "content": content}, context) is None
+    assert write_file(context, "settings.toml", content) == "settings.toml has this content already."
+    (root / "settings.toml").write_text("changed since")
+    with pytest.raises(ToolError, match="needs a person's approval"):
+        write_file(context, "settings.toml", content)
+
+
 def test_no_link_is_written_through(root: Path, tmp_path: Path, context: ToolContext) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("outside")
@@ -198,7 +208,7 @@ def test_a_new_file_and_odd_ones_are_shown_whole(root: Path, context: ToolContex
         "--- /dev/null\n+++ b/a/b/new.txt\n@@ -0,0 +1,1 @@\n+x\n\\ No newline at end of file\n"
     )
     (root / "binary").write_bytes(b"\0\1")
-    assert action_of(context, "binary", "text").diff.startswith("Binary file binary (2 bytes) is replaced")
+    assert action_of(context, "binary", "text").diff.startswith("Binary file of 2 bytes, replaced by")
     (root / "latin").write_bytes("ü\n".encode("latin-1"))
     assert action_of(context, "latin", "ü\n").diff.startswith("Encoding of the file: windows-1252, then utf-8")
 

@@ -18,7 +18,6 @@ from llmcore.models import ActionRule
 from llmcore.providers.scripted.scenario import Turn
 from llmcore.tools.base import Action, ActionKind, Tool
 from playground.models import DecisionRecord, ProposedAction, Run
-from playground.reading.visible import visible
 from playground.reading.watch import Watch
 from playground.services.decide_action import decide_action
 from playground.services.start_run import write_run
@@ -233,21 +232,6 @@ def test_the_menu_counts_what_the_reader_can_decide(waiting: Run, starter: User)
     assert counted(starter)
     assert not counted(UserFactory(permissions=["playground.view_all_runs"]))
     assert not counted(UserFactory(permissions=["playground.view_run", "playground.decide_action"]))
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("ls -la\n\tnext", "ls -la\n\tnext"),
-        ("Grüße, 東京", "Grüße, 東京"),
-        ("echo \u202egnp.exe", "echo ⟨U+202E⟩gnp.exe"),
-        ("rm\u200b -rf", "rm⟨U+200B⟩ -rf"),
-        ("a\x1b[2Kb\r", "a⟨U+001B⟩[2Kb⟨U+000D⟩"),
-        ("a\u00a0b\u2028", "a⟨U+00A0⟩b⟨U+2028⟩"),
-    ],
-)
-def test_what_can_not_be_seen_is_named(text: str, shown: str) -> None:
-    assert visible(text) == shown
 
 
 # The simulator

@@ -56,10 +56,15 @@ def search_workspace(
 def why_ask(arguments: Mapping[str, JSON], context: ToolContext) -> str | None:
     workspace = workspace_of(context)
     parts = target(arguments["path"])
-    if written_freely(workspace, parts):
+    if written_freely(workspace, parts) or is_so_already(workspace, parts, arguments["content"]):
         return None
     free = ", ".join(workspace.write_freely) or "none"
     return f"{'/'.join(parts)!r} is not among the files that are written without asking ({free})."
+
+
+def is_so_already(workspace: Workspace, parts: tuple[str, ...], content: str) -> bool:
+    change = change_of(workspace, parts, content)
+    return change.before == change.after
 
 
 def describe_write(arguments: Mapping[str, JSON], context: ToolContext) -> Action:
@@ -97,10 +102,10 @@ def write_file(
     change = change_of(workspace, parts, content)
     if context.approved is not None:
         refuse_other_change(change, context.approved)
-    elif not written_freely(workspace, parts):
-        raise ToolError(f"Nothing was written: {change.path!r} needs a person's approval.")
     if change.before == change.after:
         return f"{change.path} has this content already."
+    if context.approved is None and not written_freely(workspace, parts):
+        raise ToolError(f"Nothing was written: {change.path!r} needs a person's approval.")
     write(workspace, change)
     lines = content.count("\n") + (not content.endswith("\n") and content != "")
     done = "Created" if change.before is None else "Replaced"

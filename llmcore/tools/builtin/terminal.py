@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import unicodedata
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -12,16 +11,17 @@ from llmcore.messages import JSON
 from llmcore.tools.base import Action, ActionKind, Effect, ToolContext
 from llmcore.tools.builtin.files import GROUP, without_workspace, workspace_of
 from llmcore.tools.registry import tool
+from llmcore.tools.unseen import is_unseen
 from llmcore.tools.workspace.command import MAX_OUTPUT_BYTES, MAX_PROCESSES, CommandEnd, run_command
 
 SHELL = ("/bin/sh", "-c")
+DEFAULT_TIMEOUT_S = 60
 MAX_TIMEOUT_S = 300
 MAX_COMMAND_CHARS = 10_000
 # More than the longest that a command may ask for: its own deadline comes first, and says more.
 TOOL_TIMEOUT_S = MAX_TIMEOUT_S + 10.0
-# What can't be seen, or changes the order of what can: a command must run as it reads.
-UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
+Seconds = Annotated[int, "Seconds after which it is ended.", {"minimum": 1, "maximum": MAX_TIMEOUT_S}]
 Command = Annotated[
     str | list[str],
     "A line for the shell, such as “wc -l logs/*.log”, or a list of words that runs without a shell.",
@@ -41,7 +41,8 @@ def argv_of(command: str | list[str]) -> tuple[str, ...]:
     if sum(map(len, words)) > MAX_COMMAND_CHARS:
         raise ToolError(f"The command is longer than {MAX_COMMAND_CHARS:,} characters. Put it into a file.")
     for char in "".join(words):
-        if unicodedata.category(char) in UNSEEN and char not in "\n\t":
+        # A command must run as it reads.
+        if char not in "\n\t" and is_unseen(char):
             raise ToolError(f"The command holds the invisible character U+{ord(char):04X}. Write it without.")
     if not words[-1 if isinstance(command, str) else 0].strip():
         raise ToolError("The command is empty.")
@@ -59,6 +60,7 @@ def describe_command(arguments: Mapping[str, JSON], context: ToolContext) -> Act
         argv=argv_of(command),
         shell=shell,
         directory=workspace.root,
+        timeout_s=arguments.get("timeout_s", DEFAULT_TIMEOUT_S),
     )
 
 
@@ -73,7 +75,7 @@ def describe_command(arguments: Mapping[str, JSON], context: ToolContext) -> Act
 async def terminal(
     context: ToolContext,
     command: Command,
-    timeout_s: Annotated[int, "Seconds after which it is ended.", {"minimum": 1, "maximum": MAX_TIMEOUT_S}] = 60,
+    timeout_s: Seconds = DEFAULT_TIMEOUT_S,
 ) -> str:
     """Run a command in the workspace's folder. A person has to approve it. Answers with exit code and output."""
     if reason := terminal_is_off(context):

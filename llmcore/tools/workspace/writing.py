@@ -44,7 +44,9 @@ class Change:
             return unified(None, after, self.path)
         before = text_of_bytes(self.before)
         if before is None:
-            return f"Binary file {self.path} ({len(self.before):,} bytes) is replaced by this text:\n{after}"
+            return (
+                f"Binary file of {len(self.before):,} bytes, replaced by this text:\n{unified(None, after, self.path)}"
+            )
         head = "" if before.encoding == "utf-8" else f"Encoding of the file: {before.encoding}, then utf-8\n"
         return head + unified(before.text, after, self.path)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from django.utils import timezone
 
 from playground.models import ProposedAction
-from playground.reading.approvals import cards_of, describe
+from playground.reading.approvals import cards_of
 from playground.reading.boxes import json_box, text_box
+from playground.reading.described import describe
 from playground.reading.panels.base import Panel, Query, Tab, boxes_of
 from playground.reading.step_record import StepRecord
 
@@ -27,9 +28,10 @@ def read(record: StepRecord, query: Query) -> Panel:
     context = {
         "run": record.run,
         "data": proposed.data,
+        "proposed_step": proposed.sequence,
         "decided": decided.data if decided else None,
         "decided_at": action.decided_at if action else None,
-        "described": describe(str(proposed.data.get("name") or ""), content),
+        "described": describe(content),
         "card": cards[0] if cards else None,
         "reason": reason,
     }
