@@ -64,7 +64,8 @@ class LanguageModel:
     Token counts are `None` where unknown. `inline_think` says that the model writes its thinking into the answer
     ("tags": `<think>…</think>` at the start; "prefilled": the opening tag is missing). `thinking_control` says how the
     model is told how much to think: by an effort in words, or by a budget of tokens. `tools_as_json`: the model has no
-    tool calls of its own, so what it wants to do is asked for as JSON.
+    tool calls of its own, so what it wants to do is asked for as JSON. `tokenizer` names the vocabulary that can count
+    its tokens here, `token_ratio` is the correction of such counts that `token_samples` runs have taught.
     """
 
     name: str
@@ -80,6 +81,9 @@ class LanguageModel:
     supports_images: bool = False
     thinking_control: Literal["effort", "budget"] = "effort"
     inline_think: Literal["tags", "prefilled"] | None = None
+    tokenizer: str = ""
+    token_ratio: float = 1.0
+    token_samples: int = 0
     prices: Prices = field(default_factory=Prices)
 
 

@@ -10,6 +10,8 @@ from urllib.parse import unquote, urlsplit
 from llmcore import configuration as values
 from llmcore.actions.policy import Actor, Policy, Rule, Ruling
 from llmcore.conf import MIN_SECRET_LENGTH, settings
+from llmcore.context.learning import MOST_SAMPLES, correction
+from llmcore.context.tokenizers import vocabulary_of
 from llmcore.errors import ConfigurationError
 from llmcore.keys import has_key, read_key, readable_keys
 from llmcore.messages import ModelResponse
@@ -156,6 +158,17 @@ def secret_values() -> list[str]:
     return sorted(secrets, key=lambda value: (-len(value), value))
 
 
+def learn_tokens(*, provider: str, model: str, tokenizer: str, ratio: float) -> None:
+    """Note how many tokens a provider counted for each that was estimated with `tokenizer`, for one run.
+
+    One short write without a lock: of two at the same moment one is lost, which a median doesn't notice.
+    """
+    rows = LanguageModel.objects.filter(provider__slug=provider, name=model)
+    for pk, basis, ratios in rows.values_list("pk", "token_basis", "token_ratios"):
+        kept = ratios if basis == tokenizer else []
+        LanguageModel.objects.filter(pk=pk).update(token_basis=tokenizer, token_ratios=[*kept, ratio][-MOST_SAMPLES:])
+
+
 class DatabaseMeter:
     """Writes a usage record for each provider call, on a thread that may use the database.
 
@@ -214,6 +227,8 @@ def provider_value(row: Provider, *, read_keys: bool = True) -> values.Provider:
 
 
 def model_value(row: LanguageModel) -> values.LanguageModel:
+    tokenizer = vocabulary_of(row.name)
+    ratios = row.token_ratios if row.token_basis == tokenizer else []
     return values.LanguageModel(
         name=row.name,
         label=row.label or row.name,
@@ -228,6 +243,9 @@ def model_value(row: LanguageModel) -> values.LanguageModel:
         thinking_control=row.thinking_control,  # type: ignore[arg-type]
         supports_images=row.supports_images,
         inline_think=row.inline_think or None,  # type: ignore[arg-type]
+        tokenizer=tokenizer,
+        token_ratio=correction(ratios),
+        token_samples=len(ratios),
         prices=Prices(
             input=row.input_price,
             cache_read=row.cache_read_price,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llmcore import store
 from llmcore.configuration import Configuration
-from llmcore.context.tokens import estimate_tokens
+from llmcore.context.estimator import Estimator
 from llmcore.messages import Message, digest_of
 from llmcore.prompts.assembly import SOURCE_OF_ROLE, PromptAssembly, Segment
 from llmcore.runs.editing import portable
@@ -23,14 +23,14 @@ def forked_assembly(configuration: Configuration, fork: Fork) -> PromptAssembly:
         messages = portable(messages)
     return PromptAssembly(
         messages=messages,
-        segments=forked_segments(fork, messages),
+        segments=forked_segments(fork, messages, Estimator.of(configuration.model)),
         dropped=(),
         fingerprint=digest_of([message.digest for message in messages]),
         injected_skills=store.find_skills(fork.skills),
     )
 
 
-def forked_segments(fork: Fork, messages: Sequence[Message]) -> tuple[Segment, ...]:
+def forked_segments(fork: Fork, messages: Sequence[Message], estimator: Estimator) -> tuple[Segment, ...]:
     """Where the texts of a fork came from: as the run knew it that it goes on from, else by their roles."""
     known = [Segment.from_json(segment) for segment in fork.segments]
     covered = {(segment.message, segment.part) for segment in known}
@@ -43,7 +43,7 @@ def forked_segments(fork: Fork, messages: Sequence[Message]) -> tuple[Segment, .
             part=number,
             start=0,
             end=len(part.text),
-            tokens=estimate_tokens(part.text),
+            tokens=estimator.text(part.text),
         )
         for index, message in enumerate(messages)
         for number, part in enumerate(message.parts)

@@ -72,6 +72,15 @@ def percent(part: float | None, whole: float | None) -> str:
     return f"{round(100 * part / whole)}{SPACE}%"
 
 
+def off_by(share: float | None) -> str:
+    """How far an estimate was off: +3.2 %, −0.4 %, exact."""
+    if share is None:
+        return ""
+    if abs(share) < 0.0005:
+        return "exact"
+    return f"{share * 100:+.1f}{SPACE}%".replace("-", "−")
+
+
 def plural(count: int, one: str, many: str = "") -> str:
     """1 message, 3 messages."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"

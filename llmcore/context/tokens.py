@@ -112,9 +112,9 @@ def _estimate_part(part: Part, estimate: Callable[[str], int]) -> int:
     return estimate(part.text)
 
 
-def estimate_tools(specs: Iterable[ToolSpec]) -> int:
+def estimate_tools(specs: Iterable[ToolSpec], estimate: Callable[[str], int] = estimate_tokens) -> int:
     """About how many tokens the definitions of the tools take in a request."""
-    return sum(_TOKENS_PER_TOOL + estimate_tokens(_json(spec.to_json())) for spec in specs)
+    return sum(_TOKENS_PER_TOOL + estimate(_json(spec.to_json())) for spec in specs)
 
 
 def _json(value: object) -> str:

@@ -145,6 +145,10 @@ class LanguageModel(models.Model):
     inline_think = models.CharField(
         _("writes its thinking into the answer"), max_length=10, blank=True, default="", choices=InlineThink.choices
     )
+    # What runs have taught about its tokens: the ratios of reported to estimated ones, the newest last, and what they
+    # were estimated with.
+    token_ratios = models.JSONField(default=list, editable=False)
+    token_basis = models.CharField(max_length=40, blank=True, default="", editable=False)
     input_price = models.DecimalField(
         _("input price"),
         validators=[MinValueValidator(0)],

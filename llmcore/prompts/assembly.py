@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from llmcore.configuration import Configuration, Skill, Snippet, sha256_of_text
-from llmcore.context.tokens import estimate_tokens
+from llmcore.context.estimator import Estimator
 from llmcore.messages import JSON, Message, Part, Role, digest_of
 from llmcore.prompts.provenance import Dropped, DropReason, Segment, Source
 from llmcore.prompts.skills import GUARD_TEXT, ChosenSkill, choose_skills, without_user_message
@@ -78,15 +78,17 @@ def assemble(
     configuration: Configuration,
     conversation: Sequence[Message],
     augmentation: Augmentation = Augmentation(),
-    estimate: Callable[[str], int] = estimate_tokens,
+    estimate: Callable[[str], int] | None = None,
     response_schema: JSON = None,
     draft: bool = False,
 ) -> PromptAssembly:
     """The prompt of a run; `conversation` is what the user says (one message or more) and is not changed.
 
     The segments of each part that has text cover it from its first character to its last, without gap or overlap.
-    A variable without a value is UnresolvedVariables; in a `draft` it stands as it was typed.
+    A variable without a value is UnresolvedVariables; in a `draft` it stands as it was typed. Tokens are counted as the
+    configuration's model has them, unless `estimate` counts otherwise.
     """
+    estimate = estimate or Estimator.of(configuration.model).text
     uses = VariableUses(augmentation.variables)
     system, overridden = _system_pieces(configuration, augmentation)
     snippets, left_out_snippets = choose_snippets(configuration, augmentation.snippets)

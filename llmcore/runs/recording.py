@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from llmcore.actions.policy import Judged
 from llmcore.actions.proposals import Proposal
-from llmcore.context.tokens import estimate_message, estimate_roughly, estimate_tools
+from llmcore.context.estimator import Estimator
 from llmcore.errors import ProviderError
 from llmcore.messages import JSON, Delta, Message, ToolCall, canonical_json
 from llmcore.metering.client import Completion
@@ -197,7 +197,7 @@ class Recorder:
     def _request_data(
         self, call: ModelCall, wire: WireRequest, messages: Sequence[Message], repairs: list[str]
     ) -> dict[str, JSON]:
-        kept, added = self._difference(messages)
+        kept, added = self._difference(messages, Estimator.of(call.model))
         return {
             **self._describe(call),
             "kept": kept,
@@ -212,13 +212,13 @@ class Recorder:
             "repairs": repairs,
         }
 
-    def _difference(self, messages: Sequence[Message]) -> tuple[int, list[str]]:
+    def _difference(self, messages: Sequence[Message], estimator: Estimator) -> tuple[int, list[str]]:
         """How many messages are the same as in the request before, and the digests of the rest."""
         assert self._trace is not None
         known = len(self._sent) if self._compared else 0
         fresh = messages[known:]
         digests = [self._trace.keep_message(message) for message in fresh]
-        self._message_tokens += sum(estimate_message(message, estimate_roughly) for message in fresh)
+        self._message_tokens += sum(map(estimator.message, fresh))
         if not self._compared:
             # The first request of this segment; the one before it, if any, is an earlier segment's.
             self._compared = True
@@ -234,7 +234,7 @@ class Recorder:
         if call is not self._described:
             tools = [spec.to_json() for spec in call.tools]
             self._described = call
-            self._tool_tokens = estimate_tools(call.tools)
+            self._tool_tokens = Estimator.of(call.model).tools(call.tools)
             self._description = {
                 "tools": self._trace.keep(tools) if tools else None,
                 "tool_names": [spec.name for spec in call.tools],

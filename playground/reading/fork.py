@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from llmcore.context.tokens import estimate_message
+from llmcore.context.estimator import Estimator
 from llmcore.messages import Message, Part
 from llmcore.prompts.assembly import Segment, Source
 from playground.reading.boxes import byte_size
@@ -44,6 +44,7 @@ class EditableMessage:
     errors: tuple[str, ...] = ()
     texts: tuple[EditableText, ...] = ()
     kept: tuple[str, ...] = ()
+    tokens: int = 0
 
     @property
     def number(self) -> int:
@@ -62,10 +63,6 @@ class EditableMessage:
     @property
     def size(self) -> int:
         return sum(byte_size(part.text) for part in self.message.parts)
-
-    @property
-    def tokens(self) -> int:
-        return estimate_message(self.message)
 
     @property
     def edited(self) -> bool:
@@ -106,7 +103,12 @@ class MessageReader:
             errors=tuple(self.errors.get(index, ())),
             texts=self._texts(index, message) if is_open else (),
             kept=tuple(kept_parts(message.parts)),
+            tokens=self._estimator.message(message),
         )
+
+    @property
+    def _estimator(self) -> Estimator:
+        return Estimator.from_json((self.point.run.plan or {}).get("estimator") or {})
 
     def _texts(self, index: int, message: Message) -> tuple[EditableText, ...]:
         parts = [(number, part) for number, part in enumerate(message.parts) if part.kind == "text"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from llmcore.context.estimator import Estimator
 from llmcore.prompts.assembly import Dropped, Segment
 from llmcore.usage import Prices
 from playground.models import Run
@@ -25,6 +26,7 @@ class Plan:
     configuration: Mapping[str, Any] | None = None
     parameters: Mapping[str, Any] | None = None
     limits: Mapping[str, Any] | None = None
+    estimator: Estimator = field(default_factory=Estimator)
 
     @property
     def context_window(self) -> int | None:
@@ -65,4 +67,5 @@ def read_plan(run: Run) -> Plan:
         configuration=data.get("configuration"),
         parameters=state.get("parameters"),
         limits=state.get("limits"),
+        estimator=Estimator.from_json(data.get("estimator") or {}),
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from llmcore.context.learning import Compared, compared
 from llmcore.trace import StepKind
 from llmcore.usage import MILLION, Prices, Usage
 from playground import numbers
@@ -79,6 +80,7 @@ class Summary:
     cache_saved: Decimal | None
     unreported_calls: int
     calls: int
+    estimate: Compared
 
     @property
     def context_shown(self) -> int | None:
@@ -92,7 +94,7 @@ LABELLED_ROUNDS = 6
 MAX_COLUMNS = 120
 
 
-def read_summary(run: Run, rows: Iterable[StepRow], plan: Plan, now: datetime) -> Summary:
+def read_summary(run: Run, rows: Sequence[StepRow], plan: Plan, now: datetime) -> Summary:
     prompts: dict[int, _Prompt] = {}
     responses: list[Mapping[str, Any]] = []
     for row in rows:
@@ -124,6 +126,7 @@ def read_summary(run: Run, rows: Iterable[StepRow], plan: Plan, now: datetime) -
         cache_saved=cache_saved(responses),
         unreported_calls=sum(not data.get("usage") for data in responses),
         calls=len(responses),
+        estimate=compared(rows),
     )
 
 

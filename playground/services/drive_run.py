@@ -32,6 +32,7 @@ from playground.rows import load_contents, load_steps
 from playground.run_findings import findings_of
 from playground.segments import Segment, first_segment, next_segment
 from playground.services.cancel_run import cancel_run, cancelled_by
+from playground.services.learn_tokens import learn_tokens
 from playground.services.prepare_run import context_for, prepare_run
 from playground.services.start_run import RunRequest
 
@@ -224,6 +225,7 @@ class Drive:
             error=outcome.error.to_json() if outcome.error else self._error,
             findings=findings_of(self._run, steps, contents, reason=outcome.reason),
         )
+        learn_tokens(run=self._run, steps=steps)
 
     def _cancel_detail(self) -> str:
         self._run.refresh_from_db(fields=["cancelled_by"])

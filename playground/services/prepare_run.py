@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from llmcore import store
 from llmcore.conf import settings
 from llmcore.configuration import Configuration, Limits, Parameters, Skill, Snippet
+from llmcore.context.estimator import Estimator
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message
 from llmcore.prompts.assembly import Augmentation, PromptAssembly, assemble
@@ -25,6 +26,9 @@ from llmcore.versions import Then, VersionRef, versions_of
 from llmcore.workspaces import workspace_named
 from playground.forked_prompt import forked_assembly, requested_tools, used_before
 from playground.services.start_run import RunRequest, cleaned, rounds_allowed
+
+# Fields of a model that nobody chose: how its tokens are counted.
+LEARNED = {"tokenizer", "token_ratio", "token_samples"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +51,7 @@ class PreparedRun:
             "configuration": describe(self.configuration),
             "state": {**self.state.to_json(), "messages": [message.digest for message in self.state.messages]},
             "gate": self.gate.to_json(),
+            "estimator": Estimator.of(self.configuration.model).to_json(),
             "segments": [segment.to_json() for segment in self.assembly.segments],
             "dropped": [dropped.to_json() for dropped in self.assembly.dropped],
             "fingerprint": self.assembly.fingerprint,
@@ -213,7 +218,7 @@ def describe(configuration: Configuration) -> dict[str, Any]:
         "version": configuration.version,
         "provider": {name: getattr(provider, name) for name in ("slug", "name", "adapter", "base_url")},
         "model": {
-            **{f.name: getattr(model, f.name) for f in fields(model) if f.name != "prices"},
+            **{f.name: getattr(model, f.name) for f in fields(model) if f.name not in LEARNED | {"prices"}},
             "prices": model.prices.to_json(),
         },
         "tool_groups": list(configuration.tool_groups),

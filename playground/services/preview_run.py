@@ -10,8 +10,8 @@ from decimal import Decimal
 from django.contrib.auth.models import User
 
 from llmcore import store
+from llmcore.context.estimator import Estimator
 from llmcore.context.forecast import forecast
-from llmcore.context.tokens import estimate_message, estimate_roughly, estimate_tools
 from llmcore.errors import SecretUnavailable
 from llmcore.findings import Severity
 from llmcore.lint import Draft, Notice, look_over
@@ -47,8 +47,9 @@ SHARE_LABELS = {
 def preview_run(*, request: RunRequest, user: User) -> Preview:
     """ConfigurationError says what to change where the run couldn't start. Makes no call and needs no key."""
     prepared = prepare_run(request=replace(request, dry_run=True), user=user, draft=True)
-    messages = tuple(_message(prepared, index) for index in range(len(prepared.assembly.messages)))
-    tools_tokens = estimate_tools(prepared.call.tools)
+    estimator = Estimator.of(prepared.call.model)
+    messages = tuple(_message(prepared, index, estimator) for index in range(len(prepared.assembly.messages)))
+    tools_tokens = estimator.tools(prepared.call.tools)
     window = _window(prepared, messages, tools_tokens)
     return Preview(
         prepared=prepared,
@@ -64,12 +65,12 @@ def preview_run(*, request: RunRequest, user: User) -> Preview:
     )
 
 
-def _message(prepared: PreparedRun, index: int) -> PreviewMessage:
+def _message(prepared: PreparedRun, index: int, estimator: Estimator) -> PreviewMessage:
     message = prepared.assembly.messages[index]
     return PreviewMessage(
         number=index + 1,
         message=message,
-        tokens=estimate_message(message, estimate_roughly),
+        tokens=estimator.message(message),
         segments=tuple(
             PreviewSegment(segment=segment, text=message.parts[segment.part].text[segment.start : segment.end])
             for segment in prepared.assembly.segments

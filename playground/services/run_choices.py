@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 
 from llmcore import models, store
 from llmcore.configuration import Configuration
-from llmcore.context.tokens import estimate_tokens, estimate_tools
+from llmcore.context.estimator import Estimator
 from llmcore.errors import ConfigurationError
 from llmcore.runs.outcome import RunStatus
 from llmcore.tools.base import Tool
@@ -96,12 +96,13 @@ def load_run_choices(*, user: User, configuration: str = "") -> RunChoices:
     row = next((row for row in rows if row.slug == configuration), None) or _likely(rows, user)
     value, problem = _load(row)
     groups = _tool_groups(value, user) if value else ()
+    estimator = Estimator.of(value.model) if value else Estimator()
     snippets = (*value.snippets, *value.tagged_snippets) if value else ()
     return RunChoices(
         configurations=rows,
         configuration=row,
-        skills=_text_choices(models.Skill, {skill.slug for skill in value.skills} if value else set()),
-        snippets=_text_choices(models.Snippet, {item.slug for item in snippets}),
+        skills=_text_choices(models.Skill, {skill.slug for skill in value.skills} if value else set(), estimator),
+        snippets=_text_choices(models.Snippet, {item.slug for item in snippets}, estimator),
         tool_groups=groups,
         tool_presets=_tool_presets(groups),
         problem=problem,
@@ -126,9 +127,11 @@ def _load(row: models.Configuration | None) -> tuple[Configuration | None, str]:
         return None, str(error)
 
 
-def _text_choices(model: type[models.Skill] | type[models.Snippet], configured: set[str]) -> tuple[TextChoice, ...]:
+def _text_choices(
+    model: type[models.Skill] | type[models.Snippet], configured: set[str], estimator: Estimator
+) -> tuple[TextChoice, ...]:
     return tuple(
-        TextChoice(slug=slug, name=name, tokens=estimate_tokens(body), enabled=enabled, configured=slug in configured)
+        TextChoice(slug=slug, name=name, tokens=estimator.text(body), enabled=enabled, configured=slug in configured)
         for slug, name, body, enabled in model.objects.order_by("slug").values_list("slug", "name", "body", "enabled")
     )
 
@@ -149,7 +152,7 @@ def _tool_presets(groups: tuple[ToolGroup, ...]) -> tuple[PresetChoice, ...]:
 
 
 def _tool_groups(configuration: Configuration, user: User) -> tuple[ToolGroup, ...]:
-    registry = all_tools()
+    registry, estimator = all_tools(), Estimator.of(configuration.model)
     # Skills may narrow the gate further; which ones are injected is not known before the prompt is assembled.
     everything = gate_for(configuration, requested=tuple(registry), assembly=None, user=user)
     unasked = gate_for(configuration, requested=None, assembly=None, user=user)
@@ -160,7 +163,7 @@ def _tool_groups(configuration: Configuration, user: User) -> tuple[ToolGroup, .
             name=tool.name,
             description=tool.description,
             group=tool.group,
-            tokens=estimate_tools([tool.spec]),
+            tokens=estimator.tools([tool.spec]),
             requires_approval=bool(tool.requires_approval),
             default=tool.name in unasked.names,
             unavailable=reasons.get(tool.name, ""),

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from llmcore.context.tokens import estimate_message, estimate_tokens
+from llmcore.context.estimator import Estimator
 from llmcore.messages import Message, Part, ToolCall
 from llmcore.prompts.assembly import Segment, Source
 from llmcore.prompts.ledger import skill_ledger
@@ -150,7 +150,7 @@ class MessageReader:
             message=message,
             source=segments[0].source if segments else SOURCE_OF_ROLE[message.role],
             is_new=index >= self._kept,
-            tokens=estimate_message(message),
+            tokens=self._record.plan.estimator.message(message),
             size=sum(byte_size(part.text) for part in message.parts),
             url=self._record.url(tab="messages", message=index),
             blocks=self._blocks(index, message, segments),
@@ -164,7 +164,7 @@ class MessageReader:
             if own:
                 blocks += [self._segment_block(part, segment, f"m{index}-{number}-{segment.start}") for segment in own]
             else:
-                blocks.append(part_block(part, f"m{index}-{number}"))
+                blocks.append(part_block(part, f"m{index}-{number}", self._record.plan.estimator))
         return blocks
 
     def _segment_block(self, part: Part, segment: Segment, name: str) -> Block:
@@ -191,7 +191,7 @@ class MessageReader:
         return {line.call_id: line for line in read_lines(self._record.run, load_rows(steps))}
 
 
-def part_block(part: Part, name: str) -> Block:
+def part_block(part: Part, name: str, estimator: Estimator) -> Block:
     """A part that no segment explains."""
     match part.kind:
         case "text":
@@ -201,7 +201,7 @@ def part_block(part: Part, name: str) -> Block:
                 box=text_box(name, "Thinking", part.text),
                 label="thinking" if part.text else "thinking that the provider keeps to itself",
                 kind="thinking",
-                tokens=estimate_tokens(part.text) if part.text else None,
+                tokens=estimator.text(part.text) or None,
             )
         case "image":
             size = len(part.data or "") * 3 // 4

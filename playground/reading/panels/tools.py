@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmcore.context.tokens import estimate_tools
 from llmcore.messages import ToolSpec
 from llmcore.trace import StepKind
 from playground.models import RunStep
@@ -49,7 +48,7 @@ def read(record: StepRecord, query: Query) -> Panel:
     tools = [
         OfferedTool(
             spec=spec,
-            tokens=estimate_tools([spec]),
+            tokens=record.plan.estimator.tools([spec]),
             use=use(spec.name),
             box=json_box(f"tool-{index}", f"Parameters of {spec.name}", spec.parameters),
         )

@@ -1,0 +1,50 @@
+"""How the tokens of a model are counted before its provider has: by its own vocabulary or a rule of thumb, corrected by
+what the provider counted for earlier runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from llmcore.configuration import LanguageModel
+from llmcore.context import tokens
+from llmcore.context.tokenizers import counter
+from llmcore.messages import Message, ToolSpec
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimator:
+    """Counts tokens as a model's provider is expected to. `tokenizer` names the vocabulary, empty for the rule of
+    thumb; `ratio` is what the provider counted for each token of ours, as the median of the last `samples` runs."""
+
+    tokenizer: str = ""
+    ratio: float = 1.0
+    samples: int = 0
+
+    @classmethod
+    def of(cls, model: LanguageModel) -> Self:
+        return cls(tokenizer=model.tokenizer, ratio=model.token_ratio, samples=model.token_samples)
+
+    def text(self, text: str) -> int:
+        count = counter(self.tokenizer) or tokens.estimate_tokens
+        return max(self._corrected(count(text)), 1) if text else 0
+
+    def message(self, message: Message) -> int:
+        """A message in a request, with its calls and its frame; in little time for any length."""
+        count = counter(self.tokenizer) or tokens.estimate_roughly
+        return self._corrected(tokens.estimate_message(message, count))
+
+    def tools(self, specs: Iterable[ToolSpec]) -> int:
+        count = counter(self.tokenizer) or tokens.estimate_tokens
+        return self._corrected(tokens.estimate_tools(specs, count))
+
+    def _corrected(self, count: int) -> int:
+        return round(count * self.ratio)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(**data)

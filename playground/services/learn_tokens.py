@@ -1,0 +1,34 @@
+"""Learns from a run that has ended how its provider counts tokens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from django.db import DatabaseError
+
+from llmcore import store
+from llmcore.context.learning import compared
+from llmcore.trace import RunStep
+from playground.models import Run
+from playground.reading.plan import read_plan
+
+logger = logging.getLogger(__name__)
+
+
+def learn_tokens(*, run: Run, steps: Iterable[RunStep]) -> None:
+    """Note what the provider counted against the estimates of `run`. To be called once, after its last write: it is no
+    part of the run, which has ended well without it."""
+    plan = read_plan(run)
+    ratio = compared(steps).ratio(plan.estimator.ratio)
+    if ratio is None or plan.configuration is None:
+        return
+    try:
+        store.learn_tokens(
+            provider=plan.configuration["provider"]["slug"],
+            model=plan.configuration["model"]["name"],
+            tokenizer=plan.estimator.tokenizer,
+            ratio=ratio,
+        )
+    except DatabaseError:
+        logger.warning("run %s: how its tokens were counted could not be noted", run.pk, exc_info=True)
