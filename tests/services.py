@@ -15,6 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+# Where files live in memory, and how much a database server may need of it: some containers have next to nothing.
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES = 1 << 30
 PACKAGES = {"chromium": "chromium", "curl": "curl", "redis-server": "redis-server", "initdb": "postgresql"}
 
 
@@ -62,6 +65,12 @@ def stop(process: subprocess.Popen[bytes], timeout_s: float = 20, number: signal
     return True
 
 
+def quick_folder() -> str | None:
+    """A folder in memory, where emptying all tables of PostgreSQL takes a sixth of the time; `None` where it has too
+    little room."""
+    return str(MEMORY) if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES else None
+
+
 class Server(ABC):
     """A server on a port of its own that can be stopped and started again, with what it had stored or without."""
 
@@ -97,7 +106,7 @@ class PostgreSQL(Server):
         self._user, self._password, self._database = user, password, database
         # PostgreSQL refuses to run as root.
         self._owner = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
-        self._folder = Path(tempfile.mkdtemp(prefix="postgres-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="postgres-", dir=quick_folder()))
         self._data = self._folder / "data"
 
     @property
