@@ -48,6 +48,7 @@ urlpatterns = [
     path("runs/<int:pk>/fork/messages/<int:index>/", fork.fork_message, name="fork_message"),
     path("runs/<int:pk>/fork/choices/", fork.fork_choices, name="fork_choices"),
     path("runs/<int:pk>/fork/preview/", fork.fork_preview, name="fork_preview"),
+    path("runs/<int:pk>/for-real/", run.run_real, name="run_for_real"),
     path("runs/<int:pk>/export/", run.run_export, name="run_export"),
     path("runs/<int:pk>/delete/", run.run_delete, name="run_delete"),
 ]

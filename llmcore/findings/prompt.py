@@ -57,32 +57,6 @@ def mended_transcript(view: RunView) -> Iterator[Finding]:
 
 
 @finder
-def changed_prefix(view: RunView) -> Iterator[Finding]:
-    """What was sent before must come again unchanged, or the provider's cache is of no use from there on."""
-    for before, call in zip(view.rounds, view.rounds[1:], strict=False):
-        kept, sent = call.asked.get("kept"), before.asked.get("messages")
-        if kept is not None and sent is not None and kept < sent:
-            what = f"Message {kept + 1} is not the one that the round before had there"
-        elif call.asked.get("tools") != before.asked.get("tools"):
-            what = "The tools offered are not those of the round before"
-        else:
-            continue
-        yield call.finding(
-            "prefix_changed",
-            Severity.NOTE if call.asked.get("last") else Severity.WARNING,
-            f"Round {call.number} could not use the provider's cache fully",
-            f"{what}: all that comes after was sent anew.",
-            _uncached(call),
-            tab="messages",
-        )
-
-
-def _uncached(call: ModelRound) -> str:
-    sent, cached = call.usage.get("input_tokens"), call.usage.get("cache_read_input_tokens")
-    return f"{tokens(sent - cached)} uncached" if sent is not None and cached is not None else ""
-
-
-@finder
 def context_nearly_full(view: RunView) -> Iterator[Finding]:
     window = view.context_window
     if not window:

@@ -15,6 +15,7 @@ from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply,
 from llmcore.providers.blocks import extra_of, in_order
 from llmcore.providers.cache_marks import CACHE_MARK, at_most
 from llmcore.providers.json_text import encode_json
+from llmcore.providers.prompt_cache import CacheRules, anthropic_rules
 from llmcore.providers.thinking_budget import budget_of
 from llmcore.providers.tool_names import id_digest, wire_name
 
@@ -37,6 +38,9 @@ class Anthropic(Adapter):
     supports_tool_choice_none = True
     listing_path = "/models?limit=1000"
     unknown_parameters = frozenset({"seed"})
+
+    def cache_rules(self, model: str) -> CacheRules:
+        return anthropic_rules(model)
 
     def wire_id(self, call_id: str) -> str:
         if ID.fullmatch(call_id):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from llmcore.configuration import Provider, Secret
+from llmcore.providers import prompt_cache
 from llmcore.providers.base import ModelCall
 from llmcore.providers.openai_chat import Dialect, OpenAIChat
 
@@ -14,6 +15,7 @@ AZURE_OPENAI = Dialect(
     max_tokens_field="max_completion_tokens",
     returns_thinking=False,
     max_id_chars=40,
+    cache=prompt_cache.OPENAI,
 )
 
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from llmcore.configuration import LanguageModel, Parameters, Provider, Secret
 from llmcore.messages import JSON, Delta, Message, ModelResponse, ToolSpec
+from llmcore.providers.prompt_cache import UNKNOWN, CacheRules
 
 MASK = "•••"
 # What the transport puts to the headers of every request. Compressed, a few bytes could be gigabytes.
@@ -131,6 +132,10 @@ class Adapter(ABC):
             reasons["thinking"] = f"It is not supported by the model {model.name}."
         return reasons
 
+    def cache_rules(self, model: str) -> CacheRules:
+        """What is known of the service's prompt cache for this model."""
+        return UNKNOWN
+
     def wire_id(self, call_id: str) -> str:
         """The id under which a call goes out: the same one, unless the wire has rules that it breaks.
 
@@ -203,6 +208,11 @@ class Transcript:
                 self._encoded[-1] = None
             self.messages.append(message)
             self.call_ids.update(call.id for call in message.tool_calls)
+
+    @property
+    def units(self) -> Sequence[Sequence[Message]]:
+        """The messages of each unit."""
+        return self._units
 
     def encoded(self) -> Sequence[bytes]:
         """The wire bytes of all units; only those that are new or grew are encoded."""

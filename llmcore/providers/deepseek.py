@@ -6,10 +6,13 @@ from dataclasses import replace
 
 from llmcore.configuration import ThinkingEffort
 from llmcore.messages import JSON, Message
+from llmcore.providers import prompt_cache
 from llmcore.providers.base import ModelCall
 from llmcore.providers.openai_chat import Dialect, OpenAIChat
 
-DEEPSEEK = Dialect(name="deepseek", label="DeepSeek", default_base_url="https://api.deepseek.com")
+DEEPSEEK = Dialect(
+    name="deepseek", label="DeepSeek", default_base_url="https://api.deepseek.com", cache=prompt_cache.DEEPSEEK
+)
 
 
 class DeepSeek(OpenAIChat):

@@ -15,6 +15,7 @@ from llmcore.providers.blocks import extra_of, in_order
 from llmcore.providers.gemini_reading import WIRE, gemini_stream, read_gemini_reply
 from llmcore.providers.json_text import encode_json
 from llmcore.providers.open_api import is_open_api
+from llmcore.providers.prompt_cache import CacheRules, gemini_rules
 from llmcore.providers.thinking_budget import budget_of
 from llmcore.providers.tool_names import wire_name
 
@@ -37,6 +38,9 @@ class Gemini(Adapter):
     supports_tool_choice_none = True
     listing_path = "/models?pageSize=1000"
     unknown_parameters = frozenset({"parallel_tool_calls"})
+
+    def cache_rules(self, model: str) -> CacheRules:
+        return gemini_rules(model)
 
     def starts_unit(self, previous: Message | None, message: Message) -> bool:
         # As many responses in one content as there were calls, and nothing else.

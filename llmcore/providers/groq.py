@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmcore.configuration import ThinkingEffort
 from llmcore.messages import JSON
+from llmcore.providers import prompt_cache
 from llmcore.providers.base import ModelCall
 from llmcore.providers.openai_chat import Dialect, OpenAIChat
 
@@ -14,6 +15,7 @@ GROQ = Dialect(
     max_tokens_field="max_completion_tokens",
     asks_for_usage=False,
     returns_thinking=False,
+    cache=prompt_cache.GROQ,
 )
 
 

@@ -14,6 +14,7 @@ from llmcore.providers.answer_text import AnswerText
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
 from llmcore.providers.call_drafts import CallDraft, build_calls
 from llmcore.providers.json_text import decode_json, encode_json
+from llmcore.providers.prompt_cache import CacheRules
 from llmcore.providers.tool_names import wire_name
 
 ANY_TEXT = {"type": "string"}
@@ -48,6 +49,9 @@ class JsonTools(Adapter):
 
     def left_out(self, call: ModelCall) -> dict[str, str]:
         return self._inner.left_out(call)
+
+    def cache_rules(self, model: str) -> CacheRules:
+        return self._inner.cache_rules(model)
 
     def starts_unit(self, previous: Message | None, message: Message) -> bool:
         # Many templates of small models want user and assistant in turns.

@@ -9,6 +9,7 @@ from typing import Any
 from llmcore.configuration import ThinkingEffort
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall, ToolSpec
+from llmcore.providers import prompt_cache
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
 from llmcore.providers.json_text import encode_json
 from llmcore.providers.openai_reading import chat_stream, read_chat_reply
@@ -32,6 +33,7 @@ class Dialect:
     returns_thinking: bool = True
     # The longest id of a call that is accepted in the history.
     max_id_chars: int | None = None
+    cache: prompt_cache.CacheRules = prompt_cache.UNKNOWN
 
 
 OPENAI_COMPAT = Dialect(name="openai_compat", label="OpenAI-compatible server", needs_key=False)
@@ -43,6 +45,7 @@ OPENAI = Dialect(
     max_tokens_field="max_completion_tokens",
     returns_thinking=False,
     max_id_chars=40,
+    cache=prompt_cache.OPENAI,
 )
 
 
@@ -57,6 +60,9 @@ class OpenAIChat(Adapter):
         self.label = dialect.label
         self.default_base_url = dialect.default_base_url
         self.needs_key = dialect.needs_key
+
+    def cache_rules(self, model: str) -> prompt_cache.CacheRules:
+        return self.dialect.cache
 
     def wire_id(self, call_id: str) -> str:
         limit = self.dialect.max_id_chars

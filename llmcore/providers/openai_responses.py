@@ -11,6 +11,7 @@ from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall, ToolS
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
 from llmcore.providers.blocks import extra_of, in_order
 from llmcore.providers.json_text import encode_json
+from llmcore.providers.prompt_cache import OPENAI, CacheRules
 from llmcore.providers.responses_reading import WIRE, read_responses_reply, responses_stream
 from llmcore.providers.tool_names import short_id, wire_name
 from llmcore.providers.tool_options import tool_options
@@ -26,6 +27,9 @@ class OpenAIResponses(Adapter):
     default_base_url = "https://api.openai.com/v1"
     supports_tool_choice_none = True
     unknown_parameters = frozenset({"seed", "stop"})
+
+    def cache_rules(self, model: str) -> CacheRules:
+        return OPENAI
 
     def wire_id(self, call_id: str) -> str:
         return short_id(call_id, MAX_ID)

@@ -10,6 +10,7 @@ from playground.numbers import data_size, duration, money, percent, tokens
 from playground.reading.boxes import json_box
 from playground.reading.panels import (
     approval,
+    cache,
     failure,
     messages,
     raw,
@@ -25,7 +26,7 @@ from playground.reading.panels.base import Panel, Query, Tab
 from playground.reading.step_record import StepRecord
 from playground.reading.steps import Line
 
-CALL_TABS = (messages, response, thinking, tools, request, raw, tokens_panel)
+CALL_TABS = (messages, response, thinking, tools, request, raw, tokens_panel, cache)
 RULED = {"auto_approve": "approved", "deny": "denied", "require": "asked for"}
 ASSEMBLED_TABS = (messages, tools, request)
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
 from llmcore.configuration import LanguageModel, Parameters, Provider
 from llmcore.errors import ConfigurationError
 from llmcore.messages import Message, ToolSpec
+from llmcore.prompts.layout import Layout, lay_out
+from llmcore.prompts.provenance import Segment
 from llmcore.providers.base import ModelCall, Transcript
 from llmcore.providers.registry import adapter_of
 from llmcore.providers.request_code import RepeatableRequest, repeatable_request, variable_name
+from playground.reading.plan import Plan
 from playground.reading.step_record import StepRecord, message_digests
 
 # What reading a recorded value of another version of this program, or a masked one, may end in.
@@ -42,6 +46,26 @@ def built_body(record: StepRecord) -> bytes | None:
         return None
 
 
+def layout_of(record: StepRecord) -> Layout | None:
+    """Where each source stands in the body, as it was sent or, where that isn't stored, as it is built again; `None`
+    where neither can be had."""
+    try:
+        call, messages, plan = _call(record), _messages(record), record.plan
+        if messages is None:
+            return None
+        known = [segment for segment in plan.segments if _is_there(segment, plan, messages)]
+        return lay_out(call, messages, known, stored_body(record))
+    except UNREADABLE:
+        return None
+
+
+def may_build(record: StepRecord) -> bool:
+    """Whether the parts are there, unchanged, and the body isn't one that the reader may not see."""
+    run = record.run
+    withheld = run.capture_raw and not record.may_see_raw
+    return not (withheld or run.contents_deleted_at or run.redacted_at)
+
+
 def is_exact(record: StepRecord, body: bytes) -> bool:
     return hashlib.sha256(body).hexdigest() == record.first.data.get("body_sha256")
 
@@ -59,6 +83,12 @@ def request_of(record: StepRecord, body: bytes | None) -> RepeatableRequest | No
         body=body,
         key_variable=variable_name(f"{provider.get('slug') or ''}_api_key"),
     )
+
+
+def _is_there(segment: Segment, plan: Plan, messages: Sequence[Message]) -> bool:
+    """Whether the message of the segment is still the one that was assembled."""
+    place = segment.message
+    return place < min(len(messages), len(plan.messages)) and messages[place].digest == plan.messages[place]
 
 
 def _call(record: StepRecord) -> ModelCall:

@@ -10,7 +10,9 @@ from llmcore.runs.fork import Fork, differences, without_contents
 from llmcore.runs.state import RunState
 from playground.access import visible_runs
 from playground.models import Run
+from playground.reading.dry_run import matches_dry_run
 from playground.services.fork_run import retryable, why_not_fork
+from playground.services.run_for_real import why_not_for_real
 
 SHOWN = 20
 
@@ -38,6 +40,8 @@ def read_family(run: Run, *, user: Any) -> dict[str, Any]:
     children = visible_runs(user).filter(parent=run.pk).order_by("pk").values_list("pk", "forked_at_round")
     found = [Child(pk=pk, round=round) for pk, round in children[: SHOWN + 1]]
     return {
+        "match": matches_dry_run(run, user=user),
+        "why_not_for_real": why_not_for_real(run),
         "forked_from": forked_from(run),
         "children": found[:SHOWN],
         "more_children": len(found) > SHOWN,

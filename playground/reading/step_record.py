@@ -85,6 +85,11 @@ class StepRecord:
             return None
         return RunPartial.objects.filter(run=self.run, round=self.line.round).first()
 
+    def request_before(self) -> int | None:
+        """The sequence of the request before this one; `None` where it is the first."""
+        steps = RunStep.objects.filter(run=self.run, kind__in=REQUESTS, sequence__lt=self.sequence)
+        return steps.order_by("-sequence").values_list("sequence", flat=True).first()
+
     def content(self, digest: str) -> Any:
         """A stored value; `None` where it is gone."""
         return self.contents([digest]).get(digest)

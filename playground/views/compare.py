@@ -40,7 +40,7 @@ def compare(request: StaffRequest) -> HttpResponse:
     chosen = pks_of([query.get("a", ""), query.get("b", "")])
     if chosen[0] == chosen[1]:
         return ask(request, "A run differs from itself in nothing. Choose two runs in the list.", status=400)
-    context = read_comparison(sides_of(request, chosen), shown_of(query))
+    context = read_comparison(sides_of(request, chosen), shown_of(query), user=request.user)
     return TemplateResponse(request, "playground/compare/compare.html", context)
 
 

@@ -10,12 +10,13 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
+from llmcore.errors import ConfigurationError
 from playground import access
 from playground.models import Run
 from playground.reading.beginning import await_first_step
 from playground.reading.page import read_head, read_page
 from playground.reading.steps import is_live
-from playground.services import cancel_run, continue_run, delete_run, export_run
+from playground.services import cancel_run, continue_run, delete_run, export_run, run_for_real
 from playground.views import StaffRequest, admin_page
 from playground.views.run_step import number
 from playground.views.run_steps import read_filter
@@ -50,6 +51,18 @@ def run_continue(request: StaffRequest, run: Run) -> HttpResponse:
         raise PermissionDenied
     continue_run.continue_run(run=run, by=request.user)
     return redirect("playground:run", pk=run.pk)
+
+
+@require_POST
+@admin_page("playground.add_run")
+def run_real(request: StaffRequest, run: Run) -> HttpResponse:
+    """Starts a dry run's request for real."""
+    try:
+        started = run_for_real.run_for_real(run=run, by=request.user)
+    except ConfigurationError as error:
+        messages.error(request, str(error))
+        return redirect("playground:run", pk=run.pk)
+    return redirect("playground:run", pk=started.pk)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

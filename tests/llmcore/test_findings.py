@@ -461,6 +461,19 @@ def test_tools_that_are_gone_in_the_last_round_are_only_noted() -> None:
     assert (finding.id, finding.severity) == ("prefix_changed", Severity.NOTE)
 
 
+def test_a_prefix_that_was_not_read_from_the_cache_is_noted_once() -> None:  # F: cached tokens below planned
+    usage = {"input_tokens": 5_000, "output_tokens": 20, "total_tokens": 5_020, "cache_read_input_tokens": 0}
+    told = story().call(usage=usage)
+    for kept in (1, 3):
+        told.call(asked={"kept": kept, "messages": kept + 2}, usage=usage)
+
+    finding = next(f for f in told.find() if f.id == "cached_below_planned")
+
+    assert (finding.severity, finding.tab, finding.where) == (Severity.NOTE, "cache", "Round 2, model call")
+    assert "in rounds 2 and 3" in finding.title and "began with the 5,000 tokens" in finding.detail
+    assert finding.impact == "10,000 tokens uncached"
+
+
 def test_a_prompt_above_four_fifths_of_the_window_is_found_at_its_peak() -> None:
     told = story()
     for count in (700, 820, 930, 850):

@@ -65,10 +65,10 @@ def tabs_of(html: str) -> list[str]:
 # --- the pane ---
 
 
-def test_a_model_call_has_its_seven_tabs_and_its_facts(client: Client, user: User) -> None:
+def test_a_model_call_has_its_eight_tabs_and_its_facts(client: Client, user: User) -> None:
     html = open_step(client, finished_run(user), 1)
 
-    assert tabs_of(html) == ["messages", "response", "thinking", "tools", "request", "raw", "tokens"]
+    assert tabs_of(html) == ["messages", "response", "thinking", "tools", "request", "raw", "tokens", "cache"]
     text = text_of(html)
     for fact in (
         "0.20 s",

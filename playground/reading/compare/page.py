@@ -10,12 +10,15 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from llmcore.context.tokens import estimate_tokens
+from playground.models import RunStep
+from playground.reading.cache_map import CacheMap, read_cache_map
 from playground.reading.compare.figures import read_figures, verdict
 from playground.reading.compare.prompt import PromptDiff, read_prompt_diff
 from playground.reading.compare.rounds import read_pairs
 from playground.reading.compare.settings import Setting, read_settings
 from playground.reading.compare.sides import Side
 from playground.reading.compare.texts import WordDiff, word_diff
+from playground.reading.step_record import REQUESTS, StepRecord
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +50,7 @@ class AnswerDiff:
     present: tuple[bool, bool]
 
 
-def read_comparison(sides: Sequence[Side], shown: Shown) -> dict[str, Any]:
+def read_comparison(sides: Sequence[Side], shown: Shown, *, user: Any) -> dict[str, Any]:
     """The context of the page of two runs."""
     a, b = sides
     settings, prompt = read_settings(sides), read_prompt_diff(sides)
@@ -69,6 +72,7 @@ def read_comparison(sides: Sequence[Side], shown: Shown) -> dict[str, Any]:
         "rounds": rounds,
         "prompt": prompt,
         "answer": read_answer(sides),
+        "map": read_prefix(sides, user=user),
         "side_by_side": shown.side_by_side,
         "swap_url": at(b.run.pk, a.run.pk),
         "here": address(),
@@ -103,6 +107,17 @@ def summary_of(settings: Sequence[Setting], prompt: PromptDiff | None) -> str:
     if prompt is None:
         return words.capitalize()
     return f"{words}, {'same' if prompt.same_user_prompt else 'another'} user prompt".capitalize()
+
+
+def read_prefix(sides: Sequence[Side], *, user: Any) -> CacheMap | None:
+    """What the first request of B has in common with that of A; `None` where one of them made none."""
+    records = []
+    for side in sides:
+        steps = RunStep.objects.filter(run=side.run, kind__in=REQUESTS).order_by("sequence")
+        if (sequence := steps.values_list("sequence", flat=True).first()) is None:
+            return None
+        records.append(StepRecord(side.run, sequence, user=user))
+    return read_cache_map(*records)
 
 
 def read_answer(sides: Sequence[Side]) -> AnswerDiff | None:

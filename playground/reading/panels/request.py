@@ -7,9 +7,9 @@ import json
 from llmcore.providers.base import TRANSPORT_HEADERS
 from llmcore.providers.request_code import RepeatableRequest, curl_command, httpx_code
 from llmcore.trace import StepKind
-from playground.models import RunStep
 from playground.reading.boxes import Box, any_box, text_box
-from playground.reading.exact_body import built_body, request_of, stored_body
+from playground.reading.dry_run import match_of_request
+from playground.reading.exact_body import built_body, may_build, request_of, stored_body
 from playground.reading.panels.base import Panel, Query, Tab, boxes_of
 from playground.reading.step_record import StepRecord
 
@@ -39,12 +39,12 @@ def read(record: StepRecord, query: Query) -> Panel:
         "headers": _headers(record),
         **boxes,
         "variables": sent.variables if sent else [],
-        "may_build": body is None and _may_build(record),
+        "may_build": body is None and may_build(record),
         "attempts": record.end.data.get("attempts") if record.end else None,
         "assembled": record.kind == StepKind.ASSEMBLED,
         "capture_raw": record.run.capture_raw,
         "may_see_raw": record.may_see_raw,
-        "dry_run": _same_as_dry_run(record),
+        "match": match_of_request(record),
     }
     return Panel(template="request", context=context, boxes=boxes_of(boxes.values()))
 
@@ -52,27 +52,20 @@ def read(record: StepRecord, query: Query) -> Panel:
 def curl_url(record: StepRecord, sequence: int) -> str:
     """Where the command is fetched that sends the request `sequence` of this round again; empty if that can't be."""
     kept = record.row(sequence).data.get("body") or (record.run.capture_raw and record.may_see_raw)
-    return record.url_of(sequence, tab="request", box=CURL) if kept or _may_build(record) else ""
+    return record.url_of(sequence, tab="request", box=CURL) if kept or may_build(record) else ""
 
 
 def _command(record: StepRecord) -> Panel:
     body = stored_body(record)
-    if body is None and _may_build(record):
+    if body is None and may_build(record):
         body = built_body(record)
     sent = request_of(record, body)
     return Panel(template="boxes", boxes=(text_box(CURL, "cURL", curl_command(sent)),) if sent else ())
 
 
-def _may_build(record: StepRecord) -> bool:
-    """Whether the parts are there, unchanged, and the body isn't one that the reader may not see."""
-    run = record.run
-    withheld = run.capture_raw and not record.may_see_raw
-    return not (withheld or run.contents_deleted_at or run.redacted_at)
-
-
 def _built(record: StepRecord) -> Panel:
     """The body again, from the recorded messages, tools and parameters."""
-    body = built_body(record) if _may_build(record) else None
+    body = built_body(record) if may_build(record) else None
     sent = request_of(record, body)
     boxes = {} if body is None else _boxes(record, sent, body, prefix=f"{BUILT}-")
     context = {**boxes, "variables": sent.variables if sent else []}
@@ -95,14 +88,3 @@ def _headers(record: StepRecord) -> dict[str, str]:
     if record.exchanges:
         return dict(record.exchanges[0].request_headers)
     return {**(record.first.data.get("headers") or {}), **TRANSPORT_HEADERS}
-
-
-def _same_as_dry_run(record: StepRecord) -> dict[str, object] | None:
-    """How round 1 compares with the dry run that this run was started from."""
-    parent = record.run.parent
-    if record.line.round != 1 or record.kind != StepKind.REQUEST or parent is None or not parent.dry_run:
-        return None
-    assembled = RunStep.objects.filter(run=parent, kind=StepKind.ASSEMBLED.value).values_list("data", flat=True).first()
-    if assembled is None:
-        return None
-    return {"run": parent, "same": assembled.get("body_sha256") == record.first.data.get("body_sha256")}

@@ -1,0 +1,22 @@
+"""Cache: what of a request the provider could have read from its cache, what it says that it read, and why."""
+
+from __future__ import annotations
+
+from playground.reading.cache_map import read_cache_map, request_before
+from playground.reading.panels.base import Panel, Query, Tab
+from playground.reading.step_record import StepRecord
+
+
+def tab(record: StepRecord) -> Tab:
+    return Tab(slug="cache", title="Cache", read=read)
+
+
+def read(record: StepRecord, query: Query) -> Panel:
+    before = request_before(record)
+    context = {
+        "map": read_cache_map(before, record),
+        "before": before,
+        "gone": record.run.contents_deleted_at or record.run.redacted_at,
+        "parent": record.run.parent_id,
+    }
+    return Panel(template="cache", context=context)
