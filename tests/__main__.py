@@ -22,7 +22,11 @@ LINT: dict[str, list[str]] = {
     "Migrations": ["manage.py", "makemigrations", "--check", "--dry-run"],
 }
 # What has to do with a database, and what a browser shows of servers. How pages look doesn't depend on either.
-DATABASE_TESTS = ["tests/config", "tests/llmcore", "tests/playground", "tests/security"]
+# What starts processes of its own does so on PostgreSQL in the tests of the services.
+DATABASE_TESTS = [
+    *("tests/config", "tests/llmcore", "tests/playground", "tests/security"),
+    *("--ignore=tests/playground/test_worker.py", "--ignore=tests/playground/test_llm_run.py"),
+]
 BROWSER_TESTS_ON_SERVERS = ["tests/e2e/test_main_job.py", "tests/e2e/test_history.py"]
 ACCESSIBILITY = "tests/e2e/test_accessibility.py"
 # Tests wait more than they compute.
