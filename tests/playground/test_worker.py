@@ -3,71 +3,26 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from django.utils import timezone
-from pytest_django import Settings
 
 from llmcore.providers.scripted.scenario import Turn
-from playground.models import Run, RunPartial
+from playground.models import Run
 from playground.queue import hand_over, patience
 from playground.services.cancel_run import cancel_run
 from playground.services.continue_run import continue_run
 from playground.services.start_run import start_run, write_run
-from tests.playground.beside import ROOT, environment_beside
 from tests.playground.driven import Script, call, script, wait_for
+from tests.playground.workers import LEASE_S, StartWorker, kinds, manage, status, streaming
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-LEASE_S = 2.0
-COMMAND = "-m celery -A config worker --pool threads --concurrency 4 --without-gossip --without-mingle"
 SLOWLY = {"chunk_chars": 5, "chunk_delay_s": 0.05}
 LOOK_UP = Turn(tool_calls=(call("list_policies"),))
-StartWorker = Callable[..., subprocess.Popen[bytes]]
-
-
-@pytest.fixture
-def environment(tmp_path: Path, settings: Settings) -> dict[str, str]:
-    settings.LLM_LEASE_S = LEASE_S
-    return environment_beside(tmp_path, LLM_LEASE_S=str(LEASE_S))
-
-
-@pytest.fixture
-def start_worker(environment: dict[str, str], tmp_path: Path) -> Iterator[StartWorker]:
-    """Starts workers, waits until they take runs, and ends them after the test."""
-    with ExitStack() as stack:
-        started: list[subprocess.Popen[bytes]] = []
-
-        def start(**changes: str) -> subprocess.Popen[bytes]:
-            path = tmp_path / f"worker-{len(started)}.log"
-            log = stack.enter_context(path.open("wb"))
-            process = subprocess.Popen(
-                [sys.executable, *COMMAND.split(), "--loglevel", "INFO", "-n", f"w{len(started)}@test"],
-                cwd=ROOT,
-                env={**environment, **changes},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-            started.append(process)
-            stack.callback(end, process)
-            wait_for(lambda: b" ready." in path.read_bytes() or process.poll() is not None, "the worker", 60)
-            assert process.poll() is None, path.read_text()
-            return process
-
-        yield start
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.kill()
-    process.wait()
 
 
 @pytest.fixture
@@ -75,26 +30,6 @@ def slow() -> Iterator[Script]:
     """Calls a tool, then says 300 characters within three seconds."""
     with script(LOOK_UP, Turn(text="word " * 60, **SLOWLY), tool_groups=["policies"]) as model:
         yield model
-
-
-def status(run: Run) -> str:
-    return str(Run.objects.values_list("status", flat=True).get(pk=run.pk))
-
-
-def kinds(run: Run) -> list[str]:
-    return list(run.steps.values_list("kind", flat=True))
-
-
-def streaming(run: Run) -> bool:
-    return RunPartial.objects.filter(run=run).exclude(text="").exists()
-
-
-def manage(environment: dict[str, str], code: str) -> str:
-    """What `code` prints in a process of its own."""
-    command = [sys.executable, "manage.py", "shell", "--no-imports", "-c", code]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_a_worker_drives_a_run_that_it_is_told_of(start_worker: StartWorker) -> None:  # D1, D5

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -27,6 +29,9 @@ SCENARIOS = [
     Scenario(name="slow", turns=(LOOK_UP, Turn(text=SENTENCE, chunk_chars=5, chunk_delay_s=0.05))),
     Scenario(name="slower", turns=(LOOK_UP, Turn(text=SENTENCE, chunk_chars=5, chunk_delay_s=0.15))),
     Scenario(name="quick", turns=(LOOK_UP, Turn(text="Good day."))),
+    Scenario(
+        name="asks", turns=(Turn(tool_calls=(call("terminal", command="echo run >> ran.txt"),)), Turn(text="Done."))
+    ),
 ]
 CONFIGURE = """
 from llmcore.models import Configuration, LanguageModel, Provider
@@ -36,15 +41,18 @@ provider = Provider.objects.create(
 for name in ("slow", "slower", "quick"):
     model = LanguageModel.objects.create(provider=provider, name=name)
     Configuration.objects.create(slug=name, name=name, model=model, tool_groups=["policies"])
+model = LanguageModel.objects.create(provider=provider, name="asks")
+Configuration.objects.create(slug="asks", name="asks", model=model, tool_groups=["workspace"], workspace="shop")
 """
 
 
 @dataclass
 class Site:
-    """The running installation, its model, and its database as seen from outside."""
+    """The running installation, its model, the files of its workspace, and its database as seen from outside."""
 
     installation: Installation
     model: ScriptedModel
+    files: Path
 
     def rows(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.installation.postgres.url, autocommit=True) as connection:
@@ -73,7 +81,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     model = ScriptedModel(SCENARIOS)
     folder = tmp_path_factory.mktemp("installation")
     # Small, so that tests notice who holds more than needed.
-    installation = Installation(folder, LLM_LEASE_S=str(LEASE_S), DATABASE_POOL_SIZE=str(POOL_SIZE))
+    files = folder / "files"
+    files.mkdir()
+    installation = Installation(
+        folder,
+        LLM_LEASE_S=str(LEASE_S),
+        DATABASE_POOL_SIZE=str(POOL_SIZE),
+        LLM_WORKSPACES=json.dumps({"shop": {"root": str(files), "terminal": True}}),
+    )
     with serve(model) as url:
         try:
             installation.collect_static()
@@ -83,7 +98,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
                 DJANGO_SUPERUSER_PASSWORD=PASSWORD,
             )  # fmt: skip
             installation.manage("shell", "--no-imports", "-c", CONFIGURE.format(url=url))
-            yield Site(installation, model)
+            yield Site(installation, model, files)
         finally:
             installation.down()
 
