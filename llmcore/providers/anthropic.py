@@ -10,7 +10,7 @@ from typing import Any
 from llmcore.configuration import Provider, Secret
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall, ToolSpec
-from llmcore.providers.anthropic_reading import WIRE, anthropic_stream, read_anthropic_reply
+from llmcore.providers.anthropic_reading import ANTHROPIC_USAGE, WIRE, anthropic_stream, read_anthropic_reply
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
 from llmcore.providers.blocks import extra_of, in_order
 from llmcore.providers.cache_marks import CACHE_MARK, at_most
@@ -34,6 +34,7 @@ class Anthropic(Adapter):
 
     name = "anthropic"
     label = "Anthropic"
+    usage_fields = ANTHROPIC_USAGE
     default_base_url = "https://api.anthropic.com/v1"
     supports_tool_choice_none = True
     listing_path = "/models?limit=1000"

@@ -13,9 +13,18 @@ from llmcore.providers.event_decoder import EventDecoder
 from llmcore.providers.failures import broken, error_in, failure
 from llmcore.providers.finish import ANTHROPIC_REASONS
 from llmcore.providers.json_text import decode_json
-from llmcore.providers.token_counts import count, merged, total_of
+from llmcore.providers.token_counts import merged
+from llmcore.providers.usage_fields import UsageFields, term
 from llmcore.providers.whole_reply import read_reply
-from llmcore.usage import Usage
+
+ANTHROPIC_USAGE = UsageFields(
+    input_tokens=(term("input_tokens"), term("cache_read_input_tokens"), term("cache_creation_input_tokens")),
+    output_tokens=(term("output_tokens"),),
+    cache_read_input_tokens=(term("cache_read_input_tokens"),),
+    cache_creation_input_tokens=(term("cache_creation_input_tokens"),),
+    reasoning_output_tokens=(term("output_tokens_details.thinking_tokens"),),
+    note="The provider counts cached and cache-written tokens apart from input_tokens; the prompt is their sum.",
+)
 
 WIRE = "anthropic"
 
@@ -147,7 +156,7 @@ class AnthropicReader:
     def response(self, *, streamed: bool, cancelled: bool = False) -> ModelResponse:
         for key, opened in self._blocks.items():
             self._close(key, opened)
-        self.answer.usage = read_usage(self._usage)
+        self.answer.usage = ANTHROPIC_USAGE.read(self._usage)
         return self.answer.response(ANTHROPIC_REASONS, streamed=streamed, cancelled=cancelled)
 
     def _close(self, key: str, opened: OpenBlock) -> None:
@@ -162,24 +171,6 @@ class AnthropicReader:
                 opened.known = False
         if not opened.known and opened.block.get("type") not in ("text", "thinking", "tool_use"):
             self.answer.blocks.get("provider", key).extra = None
-
-
-def read_usage(raw: Mapping[str, JSON] | None) -> Usage | None:
-    """Anthropic's counts: cached and cache-written tokens stand apart from `input_tokens`; ours is their sum."""
-    if not raw:
-        return None
-    fresh, output = count(raw.get("input_tokens")), count(raw.get("output_tokens"))
-    read, written = count(raw.get("cache_read_input_tokens")), count(raw.get("cache_creation_input_tokens"))
-    prompt = None if fresh is None else fresh + (read or 0) + (written or 0)
-    return Usage(
-        input_tokens=prompt,
-        output_tokens=output,
-        total_tokens=total_of(None, prompt, output),
-        cache_read_input_tokens=read,
-        cache_creation_input_tokens=written,
-        reasoning_output_tokens=count(_object(raw, "output_tokens_details").get("thinking_tokens")),
-        raw=raw,
-    )
 
 
 def read_anthropic_reply(reply: WireReply, call: ModelCall) -> ModelResponse:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from llmcore.configuration import LanguageModel, Parameters, Provider, Secret
 from llmcore.messages import JSON, Delta, Message, ModelResponse, ToolSpec
 from llmcore.providers.prompt_cache import UNKNOWN, CacheRules
+from llmcore.providers.usage_fields import OPENAI_USAGE, UsageFields
 
 MASK = "•••"
 # What the transport puts to the headers of every request. Compressed, a few bytes could be gigabytes.
@@ -105,6 +106,8 @@ class Adapter(ABC):
     stream_media_type: str = "text/event-stream"
     # Parameters that the wire has no field for.
     unknown_parameters: frozenset[str] = frozenset()
+    # What our counts are made of.
+    usage_fields: UsageFields = OPENAI_USAGE
 
     def base_url(self, provider: Provider) -> str:
         return (provider.base_url or self.default_base_url).rstrip("/")

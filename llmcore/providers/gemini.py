@@ -12,7 +12,7 @@ from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall, ToolSpec
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
 from llmcore.providers.blocks import extra_of, in_order
-from llmcore.providers.gemini_reading import WIRE, gemini_stream, read_gemini_reply
+from llmcore.providers.gemini_reading import GEMINI_USAGE, WIRE, gemini_stream, read_gemini_reply
 from llmcore.providers.json_text import encode_json
 from llmcore.providers.open_api import is_open_api
 from llmcore.providers.prompt_cache import CacheRules, gemini_rules
@@ -34,6 +34,7 @@ class Gemini(Adapter):
 
     name = "gemini"
     label = "Google Gemini"
+    usage_fields = GEMINI_USAGE
     default_base_url = "https://generativelanguage.googleapis.com/v1beta"
     supports_tool_choice_none = True
     listing_path = "/models?pageSize=1000"

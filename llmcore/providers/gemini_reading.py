@@ -13,9 +13,21 @@ from llmcore.providers.event_decoder import EventDecoder
 from llmcore.providers.failures import broken, error_in, failure
 from llmcore.providers.finish import GEMINI_REASONS
 from llmcore.providers.json_text import encode_json
-from llmcore.providers.token_counts import count, merged, total_of
+from llmcore.providers.token_counts import merged
+from llmcore.providers.usage_fields import UsageFields, term
 from llmcore.providers.whole_reply import read_reply
-from llmcore.usage import Usage
+
+# What is 0 is left out.
+GEMINI_USAGE = UsageFields(
+    input_tokens=(term("promptTokenCount"), term("toolUsePromptTokenCount")),
+    output_tokens=(term("candidatesTokenCount"), term("thoughtsTokenCount")),
+    total_tokens=(term("totalTokenCount"),),
+    cache_read_input_tokens=(term("cachedContentTokenCount"),),
+    reasoning_output_tokens=(term("thoughtsTokenCount"),),
+    any_of=frozenset({"output_tokens"}),
+    note="The provider's prompt count includes cached tokens; thoughts and what its own tools put in stand apart there "
+    "and are added here.",
+)
 
 WIRE = "gemini"
 
@@ -116,26 +128,8 @@ class GeminiReader:
         return self._number
 
     def response(self, *, streamed: bool, cancelled: bool = False) -> ModelResponse:
-        self.answer.usage = read_usage(self._usage)
+        self.answer.usage = GEMINI_USAGE.read(self._usage)
         return self.answer.response(GEMINI_REASONS, streamed=streamed, cancelled=cancelled)
-
-
-def read_usage(raw: Mapping[str, JSON] | None) -> Usage | None:
-    """Gemini's counts: thoughts and what its own tools put in stand apart; ours include them. What is 0 is left out."""
-    if not raw:
-        return None
-    prompt, tools = count(raw.get("promptTokenCount")), count(raw.get("toolUsePromptTokenCount"))
-    answer, thoughts = count(raw.get("candidatesTokenCount")), count(raw.get("thoughtsTokenCount"))
-    prompt = None if prompt is None else prompt + (tools or 0)
-    completion = None if answer is None and thoughts is None else (answer or 0) + (thoughts or 0)
-    return Usage(
-        input_tokens=prompt,
-        output_tokens=completion,
-        total_tokens=total_of(count(raw.get("totalTokenCount")), prompt, completion),
-        cache_read_input_tokens=count(raw.get("cachedContentTokenCount")),
-        reasoning_output_tokens=thoughts,
-        raw=raw,
-    )
 
 
 def read_gemini_reply(reply: WireReply, call: ModelCall) -> ModelResponse:

@@ -40,6 +40,7 @@ class JsonTools(Adapter):
         self.needs_key = inner.needs_key
         self.stream_media_type = inner.stream_media_type
         self.unknown_parameters = inner.unknown_parameters
+        self.usage_fields = inner.usage_fields
 
     def base_url(self, provider: Provider) -> str:
         return self._inner.base_url(provider)

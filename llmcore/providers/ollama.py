@@ -10,7 +10,7 @@ from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
 from llmcore.providers.json_text import encode_json
-from llmcore.providers.ollama_reading import THINKING_FIELD, OllamaStream, read_ollama_reply
+from llmcore.providers.ollama_reading import OLLAMA_USAGE, THINKING_FIELD, OllamaStream, read_ollama_reply
 from llmcore.providers.openai_chat import tool_json
 
 
@@ -19,6 +19,7 @@ class Ollama(Adapter):
 
     name = "ollama"
     label = "Ollama"
+    usage_fields = OLLAMA_USAGE
     default_base_url = "http://127.0.0.1:11434"
     needs_key = False
     listing_path = "/api/tags"

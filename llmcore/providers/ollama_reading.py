@@ -13,9 +13,16 @@ from llmcore.providers.failures import broken, describe_body, error_in, failure
 from llmcore.providers.finish import OLLAMA_REASONS
 from llmcore.providers.json_text import decode_json, encode_json
 from llmcore.providers.lines import LineReader, LineTooLong
-from llmcore.providers.token_counts import count, total_of
+from llmcore.providers.usage_fields import UsageFields, term
 from llmcore.providers.whole_reply import read_reply
-from llmcore.usage import Usage
+
+# Old servers leave the prompt's count out when it was cached: that is unknown, not 0.
+OLLAMA_USAGE = UsageFields(
+    input_tokens=(term("prompt_eval_count"),),
+    output_tokens=(term("eval_count"),),
+    cache_read_input_tokens=(term("prompt_eval_cached_count"),),
+    note="The server's prompt count includes what it had in its cache. Its completion includes thinking.",
+)
 
 USAGE_FIELDS = ("prompt_eval_count", "prompt_eval_cached_count", "eval_count")
 THINKING_FIELD = "thinking"
@@ -68,22 +75,8 @@ class OllamaReader:
         )
 
     def response(self, *, streamed: bool, cancelled: bool = False) -> ModelResponse:
-        self.answer.usage = read_usage(self._usage)
+        self.answer.usage = OLLAMA_USAGE.read(dict(self._usage))
         return self.answer.response(OLLAMA_REASONS, streamed=streamed, cancelled=cancelled)
-
-
-def read_usage(raw: Mapping[str, JSON]) -> Usage | None:
-    """Ollama's counts. Old servers leave the prompt's out when it was cached: that is unknown, not 0."""
-    if not raw:
-        return None
-    prompt, completion = count(raw.get("prompt_eval_count")), count(raw.get("eval_count"))
-    return Usage(
-        input_tokens=prompt,
-        output_tokens=completion,
-        total_tokens=total_of(None, prompt, completion),
-        cache_read_input_tokens=count(raw.get("prompt_eval_cached_count")),
-        raw=dict(raw),
-    )
 
 
 def read_ollama_reply(reply: WireReply, call: ModelCall) -> ModelResponse:

@@ -14,7 +14,8 @@ from llmcore.providers.event_decoder import EventDecoder
 from llmcore.providers.failures import broken, error_in, failure, read_report
 from llmcore.providers.finish import OPENAI_REASONS
 from llmcore.providers.reasoning_details import ReasoningDetails
-from llmcore.providers.token_counts import merged, read_cost, read_openai_usage
+from llmcore.providers.token_counts import merged, read_cost
+from llmcore.providers.usage_fields import OPENAI_USAGE
 from llmcore.providers.whole_reply import read_reply
 
 # The fields in which servers send thinking; newer vLLM and Ollama use the second.
@@ -149,7 +150,7 @@ class ChatReader:
         if self._details:
             extra = {**(self.answer.thinking_extra or {}), "details": self._details.items}
             self.answer.blocks.get("thinking").extra = extra
-        self.answer.usage = read_openai_usage(self._usage)
+        self.answer.usage = OPENAI_USAGE.read(self._usage)
         self.answer.provider_cost = read_cost(self._usage)
         return self.answer.response(OPENAI_REASONS, streamed=streamed, cancelled=cancelled)
 

@@ -16,7 +16,8 @@ from llmcore.providers.event_decoder import EventDecoder
 from llmcore.providers.failures import broken, error_in, failure, read_report
 from llmcore.providers.finish import RESPONSES_REASONS
 from llmcore.providers.response_items import StreamedItems, texts_of
-from llmcore.providers.token_counts import merged, read_cost, read_openai_usage
+from llmcore.providers.token_counts import merged, read_cost
+from llmcore.providers.usage_fields import OPENAI_USAGE
 from llmcore.providers.whole_reply import read_reply
 
 WIRE = "openai_responses"
@@ -68,7 +69,7 @@ class ResponsesReader:
     def response(self, *, streamed: bool, cancelled: bool = False) -> ModelResponse:
         for number, item in enumerate(self._items.items()):
             self._item(number, item)
-        self.answer.usage = read_openai_usage(self._usage)
+        self.answer.usage = OPENAI_USAGE.read(self._usage)
         self.answer.provider_cost = read_cost(self._usage)
         return self.answer.response(RESPONSES_REASONS, streamed=streamed, cancelled=cancelled)
 

@@ -9,13 +9,13 @@ from decimal import Decimal
 
 from llmcore.context.estimator import Estimator
 from llmcore.context.forecast import Forecast
-from llmcore.context.learning import LEAST_SAMPLES
 from llmcore.findings import Severity
 from llmcore.lint import Notice
 from llmcore.messages import JSON, Message
 from llmcore.prompts.assembly import Dropped, DropReason, Segment, Source
 from llmcore.prompts.ledger import SkillLedger, skill_ledger
-from playground.numbers import plural, tokens
+from playground.numbers import tokens
+from playground.reading.estimates import how_counted
 from playground.services.prepare_run import PreparedRun
 
 # A page is made anew after each pause in typing: what it shows is bounded, what is sent is not.
@@ -265,16 +265,6 @@ class Preview:
     @property
     def indented(self) -> Excerpt:
         return indented(json.loads(self.prepared.wire.body))
-
-
-def how_counted(estimator: Estimator) -> str:
-    """How an estimate came about, as the end of a sentence."""
-    how = (
-        f"Counted with the vocabulary {estimator.tokenizer}" if estimator.tokenizer else "Estimated by a rule of thumb"
-    )
-    if estimator.samples >= LEAST_SAMPLES:
-        return f"{how}, × {estimator.ratio:.2f} as {plural(estimator.samples, 'run')} of this model taught."
-    return f"{how}; runs of this model correct it from the third on."
 
 
 def indented(value: JSON | Iterable[JSON]) -> Excerpt:

@@ -19,7 +19,8 @@ from llmcore.providers.finish import OPENAI_REASONS, settle
 from llmcore.providers.json_text import decode_json, encode_json, mend_surrogates
 from llmcore.providers.registry import adapter_for
 from llmcore.providers.think_tags import ThinkSplitter
-from llmcore.providers.token_counts import read_cost, read_openai_usage, total_of
+from llmcore.providers.token_counts import read_cost, total_of
+from llmcore.providers.usage_fields import OPENAI_USAGE
 
 CITY_SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 
@@ -283,14 +284,14 @@ def test_the_finish_reason_is_settled_by_what_there_is(raw: str, has_calls: bool
     ],
 )
 def test_counts_are_read_or_unknown(raw: Any, counts: tuple[int | None, ...]) -> None:
-    usage = read_openai_usage(raw)
+    usage = OPENAI_USAGE.read(raw)
     assert usage is not None
     assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == counts
 
 
 def test_no_usage_is_unknown() -> None:
-    assert read_openai_usage(None) is None
-    assert read_openai_usage({}) is None
+    assert OPENAI_USAGE.read(None) is None
+    assert OPENAI_USAGE.read({}) is None
     assert total_of(None, None, 5) is None
 
 

@@ -517,6 +517,15 @@ def test_tokens_show_the_formula_that_gives_the_cost(client: Client, user: User)
     assert "prompt_tokens" in html
 
 
+def test_tokens_show_where_each_count_comes_from_and_how_far_the_estimate_was_off(client: Client, user: User) -> None:
+    html = text_of(open_step(client, finished_run(user), 1, "tokens"))
+
+    assert "Prompt prompt_tokens 1,000 1,000" in html
+    assert "includes cached tokens" in html
+    assert "= $0.000315 exactly" in html and "The prices are those that this site had for" in html
+    assert "Estimated before sending" in html and "The estimate was off by" in html
+
+
 def test_usage_that_was_not_reported_is_not_zero(client: Client, user: User) -> None:
     recorded = RecordedRun(user)
     recorded.request()

@@ -1,16 +1,52 @@
-"""Tokens: what the provider reported, and what that cost by which prices."""
+"""Tokens: what the provider reported, how our counts came of it, what was estimated, and the cost by which prices."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from llmcore.context.learning import compared
+from llmcore.errors import ConfigurationError
+from llmcore.providers.registry import adapter_for
+from llmcore.providers.token_counts import read_cost
+from llmcore.providers.usage_fields import Formula, UsageFields
 from llmcore.usage import MILLION, Prices, Usage
 from playground.numbers import whole_parts
 from playground.reading.boxes import json_box
+from playground.reading.estimates import how_counted
 from playground.reading.panels.base import Panel, Query, Tab, boxes_of
 from playground.reading.step_record import StepRecord
+
+LABELS = {
+    "input_tokens": "Prompt",
+    "output_tokens": "Completion",
+    "cache_read_input_tokens": "From the cache",
+    "cache_creation_input_tokens": "Written to the cache",
+    "reasoning_output_tokens": "Reasoning",
+    "total_tokens": "Together",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Derivation:
+    """One of our counts as the sum of the provider's fields."""
+
+    formula: Formula
+
+    @property
+    def label(self) -> str:
+        return LABELS[self.formula.name]
+
+    @property
+    def terms(self) -> list[tuple[str, int]]:
+        """The fields; of a total that isn't the provider's, our own counts."""
+        return [(LABELS.get(name, name) if self.own else name, number) for name, number in self.formula.terms]
+
+    @property
+    def own(self) -> bool:
+        return self.formula.name == "total_tokens" and len(self.formula.terms) > 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +79,8 @@ def read(record: StepRecord, query: Query) -> Panel:
     lines = priced(usage, prices) if usage else []
     window = record.plan.context_window
     raw = usage.raw if usage else None
+    fields = fields_of(record)
+    estimate = compared([record.first, record.end] if record.end else [record.first])
     box = json_box("usage", "Usage as the provider reported it", dict(raw)) if raw else None
     context = {
         "usage": usage,
@@ -50,12 +88,33 @@ def read(record: StepRecord, query: Query) -> Panel:
         "cost": Decimal(data["cost"]) if data.get("cost") is not None else None,
         "priced": prices.input is not None and prices.output is not None,
         "estimate": record.first.data.get("input_tokens_estimate"),
+        "off": estimate.error,
+        "counted": how_counted(record.plan.estimator),
+        "derived": [Derivation(formula=formula) for formula in fields.explain(raw)] if fields else [],
+        "includes": fields.note if fields else "",
+        "priced_at": moment_of(record) if data.get("prices") else None,
+        "model": data.get("served_model") or record.first.data.get("model"),
+        "said_cost": read_cost(raw),
         "window": window,
         "box": box,
         "running": record.line.running,
         "label": ", ".join(f"{line.count:,} {line.name.lower()}" for line in lines),
     }
     return Panel(template="tokens", context=context, boxes=boxes_of([box]))
+
+
+def fields_of(record: StepRecord) -> UsageFields | None:
+    """What the counts of this call are made of; `None` for a wire format that this release doesn't know."""
+    try:
+        return adapter_for(str(record.first.data.get("adapter") or "")).usage_fields
+    except ConfigurationError:
+        return None
+
+
+def moment_of(record: StepRecord) -> datetime | None:
+    """When the call had ended, which is when its prices were looked at."""
+    end, begun = record.end, record.run.started_at
+    return begun + timedelta(milliseconds=end.started_ms + end.duration_ms) if end and begun else None
 
 
 def priced(usage: Usage, prices: Prices) -> list[PricedCount]:
