@@ -88,6 +88,19 @@ class LanguageModel:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Route:
+    """Where a call can go: a model at the provider that serves it."""
+
+    provider: Provider
+    model: LanguageModel
+
+    @property
+    def name(self) -> str:
+        """What tells it from all others of a site."""
+        return f"{self.provider.slug}/{self.model.name}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Parameters:
     """What is asked of the model on every call of a run, the last one too. `None` leaves it to the provider."""
 
@@ -167,6 +180,7 @@ class Limits:
 class Configuration:
     """Named: model + parameters + system prompt + skills + snippets + tool groups + limits.
 
+    `fallbacks` are asked in their order where the model can't be reached or has no room.
     `snippets` are listed one by one, `tagged_snippets` are all those with one of the `snippet_tags`, by slug.
     `tool_groups` are the groups whose tools a run may use; `tools` those offered when a run names none itself
     (`None`: all of the groups), from the preset `tool_preset` where that names one. `workspace` names the folder that
@@ -178,6 +192,7 @@ class Configuration:
     name: str
     provider: Provider
     model: LanguageModel
+    fallbacks: tuple[Route, ...] = ()
     system_prompt: str = ""
     parameters: Parameters = field(default_factory=Parameters)
     limits: Limits = field(default_factory=Limits)
@@ -193,6 +208,11 @@ class Configuration:
     requires_other_decider: bool = False
     id: int | None = None
     version: int = 1
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """All models that a run may be answered by, the one that is asked first at first."""
+        return (Route(provider=self.provider, model=self.model), *self.fallbacks)
 
     def with_parameters(self, **changes: Any) -> Configuration:
         return replace(self, parameters=replace(self.parameters, **changes))

@@ -18,6 +18,7 @@ from llmcore.messages import ModelResponse
 from llmcore.models import (
     ActionRule,
     Configuration,
+    ConfigurationFallback,
     ConfigurationSkill,
     ConfigurationSnippet,
     LanguageModel,
@@ -43,8 +44,8 @@ Value = TypeVar("Value", values.Skill, values.Snippet)
 
 
 def load_configuration(slug_or_row: str | Configuration, *, read_keys: bool = True) -> values.Configuration:
-    """The configuration with its provider, model, skills and snippets, in three queries for a slug, and one more where
-    it takes snippets by tag.
+    """The configuration with its provider, model, fallbacks, skills and snippets, in four queries for a slug, and one
+    more where it takes snippets by tag.
 
     ConfigurationError says what to change where it can't be used: unknown, or it, its model or its provider disabled.
     With `read_keys` off, for previews and dry runs, the key may be unreadable: a placeholder stands for it.
@@ -58,8 +59,16 @@ def load_configuration(slug_or_row: str | Configuration, *, read_keys: bool = Tr
         [entry.skill for entry in skills],
         [entry.snippet for entry in snippets],
         row.tagged_snippets(),
+        usable_fallbacks(row),
         read_keys=read_keys,
     )
+
+
+def usable_fallbacks(row: Configuration) -> list[LanguageModel]:
+    """Its fallback models in their order. One that is disabled, or whose provider is, is left out: somebody switched it
+    off on purpose."""
+    entries = ConfigurationFallback.objects.filter(configuration=row).select_related("model__provider")
+    return [entry.model for entry in entries if entry.model.usable]
 
 
 def configuration_value(
@@ -67,6 +76,7 @@ def configuration_value(
     skills: Iterable[Skill],
     snippets: Iterable[Snippet],
     tagged: Iterable[Snippet],
+    fallbacks: Iterable[LanguageModel] = (),
     *,
     read_keys: bool,
 ) -> values.Configuration:
@@ -75,6 +85,7 @@ def configuration_value(
         name=row.name,
         provider=provider_value(row.model.provider, read_keys=read_keys),
         model=model_value(row.model),
+        fallbacks=tuple(route_value(model, read_keys=read_keys) for model in fallbacks),
         system_prompt=row.system_prompt,
         parameters=_parameters(row),
         limits=_limits(row),
@@ -224,6 +235,10 @@ def provider_value(row: Provider, *, read_keys: bool = True) -> values.Provider:
         max_attempts=row.max_attempts,
         allow_private_hosts=row.allow_private_hosts,
     )
+
+
+def route_value(row: LanguageModel, *, read_keys: bool = True) -> values.Route:
+    return values.Route(provider=provider_value(row.provider, read_keys=read_keys), model=model_value(row))
 
 
 def model_value(row: LanguageModel) -> values.LanguageModel:

@@ -41,6 +41,7 @@ class RequestData(TypedDict, total=False):
     tool_names: list[str]
     tool_choice: str
     parameters: dict[str, JSON]
+    provider: str  # its slug
     adapter: str
     model: str
     method: str
@@ -72,6 +73,7 @@ class ResponseData(TypedDict, total=False):
     served_model: str | None
     response_id: str | None
     cancelled: bool
+    falls_back_to: str  # the route that is asked the same next; only where the call failed and there is one
 
 
 class ToolCallData(TypedDict, total=False):

@@ -81,6 +81,7 @@ class Then:
             [_row(Skill, self._version("skill", slug)) for slug in version.fields["skills"]],
             [_row(Snippet, self._version("snippet", slug)) for slug in version.fields["snippets"]],
             self._tagged(version.fields.get("snippet_tags", ())),
+            _fallbacks(version.fields.get("fallbacks", ())),
             read_keys=read_keys,
         )
 
@@ -124,9 +125,18 @@ def _row(model: type[Piece], version: PromptVersion) -> Piece:
     return model(pk=version.object_id, version=version.number, **fields)
 
 
-def _model(path: str) -> LanguageModel:
+def _fallbacks(paths: Iterable[str]) -> list[LanguageModel]:
+    """Those that can still be asked, as for a run with today's versions."""
+    return [row for path in paths if (row := _found(path)) is not None and row.usable]
+
+
+def _found(path: str) -> LanguageModel | None:
     provider, _slash, name = path.partition("/")
-    row = LanguageModel.objects.select_related("provider").filter(provider__slug=provider, name=name).first()
-    if row is None or not (row.enabled and row.provider.enabled):
+    return LanguageModel.objects.select_related("provider").filter(provider__slug=provider, name=name).first()
+
+
+def _model(path: str) -> LanguageModel:
+    row = _found(path)
+    if row is None or not row.usable:
         raise ConfigurationError(f"The model “{path}” of that version is gone or switched off: run with today's.")
     return row

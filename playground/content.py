@@ -17,7 +17,7 @@ from llmcore.trace import StepKind
 
 # Fields of steps whose texts are names, digests and words of ours; numbers are figures and stay in any field.
 _OF_REQUEST = frozenset(
-    {"added", "tools", "tool_names", "tool_choice", "parameters", "adapter", "model"}
+    {"added", "tools", "tool_names", "tool_choice", "parameters", "provider", "adapter", "model"}
     | {"method", "url", "headers", "body_sha256", "body"}
 )
 STEP_METADATA: Mapping[str, frozenset[str]] = {
@@ -25,7 +25,7 @@ STEP_METADATA: Mapping[str, frozenset[str]] = {
     StepKind.REQUEST: _OF_REQUEST,
     StepKind.RESPONSE: frozenset(
         {"message", "finish_reason", "finish_reason_raw", "usage", "cost", "prices"}
-        | {"calls", "served_model", "response_id"}
+        | {"calls", "served_model", "response_id", "falls_back_to"}
     ),
     StepKind.TOOL_CALL: frozenset(
         {"call_id", "name", "arguments", "effect", "group", "problem", "ruling", "rule", "replaced"}

@@ -29,6 +29,7 @@ class Figures:
         self.context_peak: int | None = None
         self.model_ms = 0.0
         self.tool_ms = 0.0
+        self.served_by = ""
         self._usage = Usage()
         self._calls: set[str] = set()
         self._failed_calls: set[str] = set()
@@ -50,6 +51,7 @@ class Figures:
                 self._add_result(step)
 
     def _add_response(self, step: RunStep) -> None:
+        self.served_by = step.data.get("falls_back_to") or self.served_by
         reported = step.data.get("usage")
         usage = Usage.from_json({**reported, "raw": None}) if reported else None
         self._usage = add_up([self._usage, usage])
@@ -76,6 +78,7 @@ class Figures:
             "tool_errors": len(self._failed_calls),
             "cost": self.cost,
             "context_peak": self.context_peak,
+            "served_by": self.served_by,
             **{name: getattr(self._usage, name) for name in SUMMED},
         }
 

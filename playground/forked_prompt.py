@@ -18,9 +18,11 @@ ROLE_LABELS = {"system": "Edited system message", "user": "User message", "assis
 
 def forked_assembly(configuration: Configuration, fork: Fork) -> PromptAssembly:
     """What a fork goes on from, as a prompt. Its skills still say what may be called; one that is gone says nothing."""
-    messages = fork.state.messages
+    messages, foreign = fork.state.messages, fork.state.foreign
     if (fork.provider, fork.model) != (configuration.provider.slug, configuration.model.name):
-        messages = portable(messages)
+        foreign = len(messages)
+    if foreign:
+        messages = (*portable(messages[:foreign]), *messages[foreign:])
     return PromptAssembly(
         messages=messages,
         segments=forked_segments(fork, messages, Estimator.of(configuration.model)),

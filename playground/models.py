@@ -34,6 +34,8 @@ class Run(models.Model):
     # Names as they were, so that a run stays readable when its configuration is gone.
     configuration_name = models.CharField(_("configuration"), max_length=100)
     model_name = models.CharField(_("model"), max_length=200)
+    # The route that the run fell back to (provider/model); empty where it didn't.
+    served_by = models.CharField(_("served by"), max_length=300, blank=True, default="")
     title = models.CharField(_("title"), max_length=200)
     prompt = models.TextField(_("user prompt"))
     request = OrderedJSONField(_("request"))

@@ -9,6 +9,7 @@ from llmcore import store
 from llmcore.configuration import Configuration
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON
+from llmcore.runs.fallback import place_of
 from llmcore.runs.state import RunState, replay
 from llmcore.tools.base import Tool
 from llmcore.tools.replacement import used_results, with_replacements
@@ -41,12 +42,14 @@ def first_segment(prepared: PreparedRun) -> Segment:
 
 
 def next_segment(run: Run) -> Segment:
-    """The segment of a run that goes on. ConfigurationError where it can't, because what it used has changed."""
+    """The segment of a run that goes on, with the model that answered last. ConfigurationError where it can't, because
+    what it used has changed."""
     request = RunRequest.from_json(run.request)
     configuration = store.load_configuration(request.configuration, read_keys=not request.dry_run)
     refuse_other_model(run, configuration)
     steps, contents = load_steps(run.pk), load_contents(run.pk)
     state = replay(initial_state(run, contents), steps, contents)
+    place_of(state.route, configuration.routes)
     # The site's limit may be another one than when the run was planned.
     limits = replace(state.limits, max_rounds=rounds_allowed(state.limits.max_rounds))
     # Rights and switches may have changed since: a tool that is no longer allowed isn't there to be called.

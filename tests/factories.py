@@ -100,7 +100,8 @@ class SnippetFactory(DjangoModelFactory):
 
 
 class ConfigurationFactory(DjangoModelFactory):
-    """A configuration without tools; `skills=[…]` and `snippets=[…]` are attached in the given order."""
+    """A configuration without tools; `skills=[…]`, `snippets=[…]` and `fallbacks=[…]` are attached in the given
+    order."""
 
     class Meta:
         model = Configuration
@@ -120,3 +121,8 @@ class ConfigurationFactory(DjangoModelFactory):
     def snippets(self: Any, create: bool, snippets: list[Snippet] | None, **kwargs: Any) -> None:
         for position, snippet in enumerate(snippets or (), start=1):
             self.snippets.add(snippet, through_defaults={"position": position})
+
+    @factory.post_generation
+    def fallbacks(self: Any, create: bool, fallbacks: list[LanguageModel] | None, **kwargs: Any) -> None:
+        for position, model in enumerate(fallbacks or (), start=1):
+            self.fallbacks.add(model, through_defaults={"position": position})

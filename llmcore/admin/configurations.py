@@ -12,8 +12,14 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy, ngettext
 
 from llmcore.admin.versions import VersionedAdmin
-from llmcore.forms.configurations import ConfigurationForm, ModelChoiceField, PlaceForm
-from llmcore.models import Configuration, ConfigurationSkill, ConfigurationSnippet, LanguageModel
+from llmcore.forms.configurations import ConfigurationForm, FallbackFormSet, ModelChoiceField, PlaceForm
+from llmcore.models import (
+    Configuration,
+    ConfigurationFallback,
+    ConfigurationSkill,
+    ConfigurationSnippet,
+    LanguageModel,
+)
 
 
 class PlaceInline(admin.TabularInline):
@@ -28,6 +34,19 @@ class PlaceInline(admin.TabularInline):
         if isinstance(field, forms.ModelChoiceField):
             field.choices = list(field.choices)  # type: ignore[arg-type]
         return field
+
+
+class FallbackInline(PlaceInline):
+    model = ConfigurationFallback
+    formset = FallbackFormSet
+    fields = ["position", "model"]
+    verbose_name_plural = gettext_lazy("fallback models (asked in this order where the model can't answer)")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).select_related("model__provider")
+
+    def formfield_for_foreignkey(self, db_field: ForeignKey, request: HttpRequest, **kwargs: Any) -> Any:
+        return super().formfield_for_foreignkey(db_field, request, **(kwargs | model_field()))
 
 
 class SkillInline(PlaceInline):
@@ -56,7 +75,7 @@ class ConfigurationAdmin(VersionedAdmin):
         css = {"all": ["llmcore/admin.css"]}
 
     form = ConfigurationForm
-    inlines = [SkillInline, SnippetInline]
+    inlines = [FallbackInline, SkillInline, SnippetInline]
     actions = ["duplicate"]
     list_display = ["name", "model", "provider", "skills_count", "snippets_count", "groups", "enabled", "updated_at"]
     list_filter = ["enabled", "model__provider", "model"]
@@ -106,10 +125,7 @@ class ConfigurationAdmin(VersionedAdmin):
 
     def formfield_for_foreignkey(self, db_field: ForeignKey, request: HttpRequest, **kwargs: Any) -> Any:
         if db_field.name == "model":
-            kwargs |= {
-                "form_class": ModelChoiceField,
-                "queryset": LanguageModel.objects.select_related("provider"),
-            }
+            kwargs |= model_field()
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Configuration, form: Any, change: bool) -> None:
@@ -120,6 +136,7 @@ class ConfigurationAdmin(VersionedAdmin):
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
         row = form.instance
+        number_places(row.configurationfallback_set.all())
         number_places(row.configurationskill_set.all())
         number_places(row.configurationsnippet_set.all())
         row.keep_version(by=row.saved_by)
@@ -151,6 +168,11 @@ class ConfigurationAdmin(VersionedAdmin):
     @admin.display(description=gettext_lazy("tool groups"), empty_value="–")
     def groups(self, obj: Configuration) -> str:
         return ", ".join(map(str, obj.tool_groups))
+
+
+def model_field() -> dict[str, Any]:
+    """How a model is chosen: with its provider's name."""
+    return {"form_class": ModelChoiceField, "queryset": LanguageModel.objects.select_related("provider")}
 
 
 def number_places(entries: QuerySet[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Findings about the provider: failures, retries, waiting, another model than asked for."""
+"""Findings about the provider: failures, fallbacks, retries, waiting, another model than asked for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REVISION = re.compile(r"[-@:](\d[\w.-]*|latest)")
 def provider_errors(view: RunView) -> Iterator[Finding]:
     for call in view.rounds:
         kind = call.error.get("kind")
-        if not kind or kind in _TOLD_ELSEWHERE:
+        if not kind or kind in _TOLD_ELSEWHERE or call.got.get("falls_back_to"):
             continue
         said, param = quoted(str(call.error.get("message") or "")), call.error.get("param")
         if kind == ErrorKind.INVALID_REQUEST and param:
@@ -50,6 +50,20 @@ def provider_errors(view: RunView) -> Iterator[Finding]:
             f"The model call of round {call.number} failed{http}",
             f"{said} {advice_of(call.error)}".strip(),
         )
+
+
+@finder
+def fell_back(view: RunView) -> Iterator[Finding]:
+    for call in view.rounds:
+        if served := call.got.get("falls_back_to"):
+            status = call.error.get("status")
+            http = f"HTTP {status}: " if status else ""
+            yield call.finding(
+                "fell_back",
+                Severity.WARNING,
+                f"Round {call.number} was answered by {code(str(served))} instead of {code(str(call.asked['model']))}",
+                f"{http}{quoted(str(call.error.get('message') or ''))} {advice_of(call.error)}".strip(),
+            )
 
 
 @finder

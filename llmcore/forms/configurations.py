@@ -136,3 +136,25 @@ class PlaceForm(forms.ModelForm):
     def clean_position(self) -> int:
         position: int | None = self.cleaned_data["position"]
         return LAST if position is None else position
+
+
+class FallbackFormSet(forms.BaseInlineFormSet):
+    """The fallback models of a configuration: each another one, none of them the model that is asked first."""
+
+    def clean(self) -> None:
+        chain = [self.instance.model_id]
+        for form in self.forms:
+            model = form.cleaned_data.get("model") if hasattr(form, "cleaned_data") else None
+            if model is None or form.cleaned_data.get("DELETE"):
+                continue
+            if model.pk in chain:
+                form.add_error("model", self._again(model, first=model.pk == chain[0]))
+            for problem in self.instance.asked_too_much_of(model, of_fallback=True).values():
+                form.add_error("model", problem)
+            chain.append(model.pk)
+
+    @staticmethod
+    def _again(model: LanguageModel, *, first: bool) -> str:
+        if first:
+            return _("%s is the model that is asked first: choose another one as its fallback.") % model
+        return _("%s is listed already, and would be asked again after it failed: remove it here.") % model

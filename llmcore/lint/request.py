@@ -1,4 +1,4 @@
-"""Notices about parameters and the model's window."""
+"""Notices about parameters, the model's window and its fallbacks."""
 
 from __future__ import annotations
 
@@ -46,4 +46,29 @@ def window_overflow(draft: Draft) -> Iterator[Notice]:
             detail=f"Max tokens asks for {draft.reserve:,}; the window has {size - draft.tokens:,} left. Some "
             "providers refuse this.",
             fix=field("max_tokens", "Max tokens"),
+        )
+
+
+@check
+def fallback_models(draft: Draft) -> Iterator[Notice]:
+    """Who answers instead where the model can't, and whether they could."""
+    fallbacks, fix = draft.configuration.fallbacks, configuration(draft.configuration.id)
+    for route in fallbacks:
+        size, label = route.model.context_window, route.model.label or route.model.name
+        if size is not None and draft.tokens > size:
+            yield Notice(
+                id="prompt_over_fallback_window",
+                severity=Severity.WARNING,
+                title=f"The prompt doesn't fit the window of the fallback model {label}",
+                detail=f"It is about {tokens(draft.tokens - size)} over its {size:,}, so that model couldn't answer.",
+                fix=fix,
+            )
+    if fallbacks:
+        named = [f"{route.model.label or route.model.name} ({route.provider.name})" for route in fallbacks]
+        yield Notice(
+            id="fallback_models",
+            severity=Severity.NOTE,
+            title=f"Fallback: {', then '.join(named)}",
+            detail="Asked the same where the model can't be reached, has no room, or fails before its first token.",
+            fix=fix,
         )

@@ -1,6 +1,11 @@
 """The stored configuration: rows that `llmcore.store` turns into the runtime's values."""
 
-from llmcore.models.configurations import Configuration, ConfigurationSkill, ConfigurationSnippet
+from llmcore.models.configurations import (
+    Configuration,
+    ConfigurationFallback,
+    ConfigurationSkill,
+    ConfigurationSnippet,
+)
 from llmcore.models.detection import DetectedItem
 from llmcore.models.metering import UsageRecord
 from llmcore.models.prompts import Skill, Snippet
@@ -12,6 +17,7 @@ from llmcore.models.versions import PromptVersion, Versioned
 __all__ = [
     "ActionRule",
     "Configuration",
+    "ConfigurationFallback",
     "ConfigurationSkill",
     "ConfigurationSnippet",
     "DetectedItem",

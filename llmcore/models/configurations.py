@@ -69,6 +69,9 @@ class Configuration(Versioned):
     min_skill_trust = models.SmallIntegerField(
         _("least trust of skills"), choices=Skill.Trust.choices, default=Skill.Trust.UNTRUSTED
     )
+    fallbacks = models.ManyToManyField(
+        LanguageModel, through="ConfigurationFallback", blank=True, related_name="fallback_of"
+    )
     skills = models.ManyToManyField(Skill, through="ConfigurationSkill", blank=True)
     snippets = models.ManyToManyField(Snippet, through="ConfigurationSnippet", blank=True)
     snippet_tags = models.JSONField(
@@ -145,6 +148,10 @@ class Configuration(Versioned):
         copy.name = with_suffix(self.name, " (copy)", 100)
         copy.version = 1
         copy.save(force_insert=True, keep_version=False)
+        for fallback in self.configurationfallback_set.all():
+            ConfigurationFallback.objects.create(
+                configuration=copy, model_id=fallback.model_id, position=fallback.position
+            )
         for entry in self.configurationskill_set.all():
             ConfigurationSkill.objects.create(configuration=copy, skill_id=entry.skill_id, position=entry.position)
         for place in self.configurationsnippet_set.all():
@@ -162,7 +169,10 @@ class Configuration(Versioned):
         )
         return {
             **super().version_fields(),
-            "model": f"{self.model.provider.slug}/{self.model.name}",
+            "model": self.model.path,
+            "fallbacks": [
+                entry.model.path for entry in self.configurationfallback_set.select_related("model__provider")
+            ],
             "tool_preset": self.tool_preset.slug if self.tool_preset else "",
             "skills": [place.skill.slug for place in places[0]],
             "snippets": [place.snippet.slug for place in places[1]],
@@ -174,8 +184,11 @@ class Configuration(Versioned):
         # Tags are JSON, in which not every database can search.
         return [row for row in Snippet.objects.order_by("slug") if tags.intersection(row.tags)] if tags else []
 
-    def asked_too_much_of(self, model: LanguageModel) -> dict[str, str]:
-        """What this configuration wants that `model` can't do, by field, each with what to change."""
+    def asked_too_much_of(self, model: LanguageModel, *, of_fallback: bool = False) -> dict[str, str]:
+        """What this configuration wants that `model` can't do, by field, each with what to change.
+
+        A fallback may do without a temperature or an effort: what it takes none of is left out of its requests.
+        """
         errors = {}
         cap = model.max_output_tokens
         if self.max_tokens and cap and self.max_tokens > cap:
@@ -183,13 +196,34 @@ class Configuration(Versioned):
                 "model": model,
                 "cap": cap,
             }
+        if self.tool_groups and not model.supports_tools:
+            errors["tool_groups"] = _("%s can't call tools: untick all groups or choose another model.") % model
+        if of_fallback:
+            return errors
         if self.temperature is not None and not model.supports_temperature:
             errors["temperature"] = _("%s takes no temperature: leave it blank.") % model
         if self.thinking and not model.supports_thinking:
             errors["thinking"] = _("%s takes no thinking effort: choose the model's default.") % model
-        if self.tool_groups and not model.supports_tools:
-            errors["tool_groups"] = _("%s can't call tools: untick all groups or choose another model.") % model
         return errors
+
+
+class ConfigurationFallback(models.Model):
+    """A model that is asked instead where those before it can't answer, in its place."""
+
+    configuration = models.ForeignKey(Configuration, models.CASCADE, verbose_name=_("configuration"))
+    model = models.ForeignKey(LanguageModel, models.PROTECT, related_name="+", verbose_name=_("model"))
+    position = models.PositiveSmallIntegerField(_("position"), default=0)
+
+    class Meta:
+        ordering = ["position", "pk"]
+        verbose_name = _("fallback model")
+        verbose_name_plural = _("fallback models")
+        constraints = [
+            models.UniqueConstraint(fields=["configuration", "model"], name="llmcore_configuration_fallback_unique")
+        ]
+
+    def __str__(self) -> str:
+        return str(self.model)
 
 
 class ConfigurationSkill(models.Model):

@@ -188,6 +188,15 @@ class LanguageModel(models.Model):
     def __str__(self) -> str:
         return self.label or self.name
 
+    @property
+    def path(self) -> str:
+        """What tells it from all others of this site, also after it is gone."""
+        return f"{self.provider.slug}/{self.name}"
+
+    @property
+    def usable(self) -> bool:
+        return self.enabled and self.provider.enabled
+
     def clean(self) -> None:
         errors = {}
         if self.context_window and self.max_output_tokens and self.max_output_tokens > self.context_window:

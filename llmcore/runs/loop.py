@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from llmcore.actions.policy import Policy
 from llmcore.actions.proposals import Proposal
-from llmcore.configuration import LanguageModel, Provider
+from llmcore.configuration import LanguageModel, Parameters, Provider, Route
 from llmcore.errors import ConfigurationError
-from llmcore.messages import FinishReason, ModelResponse
-from llmcore.metering.client import ModelClient
+from llmcore.messages import FinishReason, ModelResponse, ToolSpec
+from llmcore.metering.client import Completion, ModelClient
 from llmcore.providers.base import ModelCall, Transcript
 from llmcore.providers.registry import adapter_of
 from llmcore.runs import endings
 from llmcore.runs.calls import CallRunner
+from llmcore.runs.editing import portable
+from llmcore.runs.fallback import Chain
 from llmcore.runs.hooks import Hooks
 from llmcore.runs.objections import Objections
 from llmcore.runs.outcome import EndReason, Outcome
@@ -51,6 +53,8 @@ class _Run:
     """One run of the loop: its progress, what its model is asked with, and the transcript that goes out."""
 
     progress: Progress
+    chain: Chain
+    specs: tuple[ToolSpec, ...]
     call: ModelCall
     transcript: Transcript
     calls: CallRunner
@@ -68,9 +72,10 @@ class _Run:
 
     def extend_transcript(self) -> list[str]:
         """Bring the transcript up to date, and say what had to be mended. The run's own messages stay as they are."""
-        fresh, repairs = mend(self.progress.messages[self.sent :])
+        messages, foreign = self.progress.messages, self.progress.foreign
+        fresh, repairs = mend([*portable(messages[self.sent : foreign]), *messages[max(self.sent, foreign) :]])
         self.transcript.extend(fresh)
-        self.sent = len(self.progress.messages)
+        self.sent = len(messages)
         return repairs
 
 
@@ -93,15 +98,17 @@ class ToolLoop:
         max_identical_calls: int = 3,
         after_tool: Callable[[], None] | None = None,
         policy: Policy | None = None,
+        fallbacks: Sequence[Route] = (),
     ) -> None:
-        """`tools` are those that the acting user may use now; of them the loop offers what the state's gate let in.
+        """`fallbacks` are asked one after the other where the model before them can't be reached or has no room.
+
+        `tools` are those that the acting user may use now; of them the loop offers what the state's gate let in.
 
         `redact` cleans tracebacks. `after_tool` is called in the thread of each synchronous tool when it has ended.
         With a `policy` a run may stop for a decision; without one, a call that needs it is refused.
         """
         self._client = client
-        self._provider = provider
-        self._model = model
+        self._routes = (Route(provider=provider, model=model), *fallbacks)
         self._tools = tools
         self._context = context or ToolContext()
         self._hooks = hooks or Hooks()
@@ -135,7 +142,7 @@ class ToolLoop:
         try:
             run = self._begin(progress, state)
             repairs = run.extend_transcript()
-            call = self._next_call(run)
+            call = self._next_call(run, last=run.at_limit)
             wire = self._client.prepare(call, run.transcript)
             round = progress.rounds_used + 1
             self._recorder.assembled(call, wire, run.transcript.messages, repairs, round=round)
@@ -173,9 +180,22 @@ class ToolLoop:
         return None
 
     async def _ask(self, run: _Run) -> ModelResponse:
-        """One round's provider call."""
+        """One round's answer: of the model that the run is at, or where that fails before its first token, of the next
+        one."""
+        last = run.at_limit
+        completion, following = await self._send(run, last=last)
+        while following is not None:
+            self._fall_back(run, following)
+            completion, following = await self._send(run, last=last)
+        if completion.response.cancelled:
+            # Whoever goes on from here makes this round again.
+            run.progress.rounds_used -= 1
+        return completion.response
+
+    async def _send(self, run: _Run, *, last: bool) -> tuple[Completion, Route | None]:
+        """One provider call, and where it failed, whom to ask instead."""
         repairs = run.extend_transcript()
-        call, last = self._next_call(run), run.at_limit
+        call = self._next_call(run, last=last)
         wire = self._client.prepare(call, run.transcript)
         run.progress.rounds_used = round = run.progress.rounds_used + 1
         request = self._recorder.request(call, wire, run.transcript.messages, round=round, repairs=repairs, last=last)
@@ -188,11 +208,23 @@ class ToolLoop:
             capture=self._capture,
             cancel=self._cancel,
         )
-        self._recorder.response(call, completion, round=round, started_ms=started_ms)
-        if completion.response.cancelled:
-            # Whoever goes on from here makes this round again.
-            run.progress.rounds_used -= 1
-        return completion.response
+        following = None if self._is_cancelled else run.chain.following(completion)
+        self._recorder.response(call, completion, round=round, started_ms=started_ms, following=following)
+        return completion, following
+
+    def _fall_back(self, run: _Run, route: Route) -> None:
+        """Let another model answer this round and those after it: over its own wire, from the same transcript without
+        what only the model before it understands."""
+        run.progress.fall_back_to(route.name)
+        run.progress.rounds_used -= 1
+        run.call = self._call_to(route, run.call.parameters, run.specs)
+        run.transcript, run.sent = self._client.transcript(run.call), 0
+        self._recorder.begin_anew()
+
+    @staticmethod
+    def _call_to(route: Route, parameters: Parameters, specs: tuple[ToolSpec, ...]) -> ModelCall:
+        tools = specs if route.model.supports_tools else ()
+        return ModelCall(provider=route.provider, model=route.model, parameters=parameters, tools=tools)
 
     async def _answer_calls(self, run: _Run) -> Proposal | None:
         """Give each call of the last answer its result; none runs before all that need a decision have one."""
@@ -225,24 +257,22 @@ class ToolLoop:
     def _is_cancelled(self) -> bool:
         return self._cancel is not None and self._cancel.is_set()
 
-    def _next_call(self, run: _Run) -> ModelCall:
-        if not run.at_limit or not run.call.tools:
+    def _next_call(self, run: _Run, *, last: bool) -> ModelCall:
+        if not last or not run.call.tools:
             return run.call
         # The last completion can call no tool. Where the wire can say so, the tools stay in the request: a history of
         # calls without tools is refused by some providers, and the cached prefix survives.
-        if adapter_of(self._provider, self._model).supports_tool_choice_none and self._model.supports_tool_choice:
+        provider, model = run.call.provider, run.call.model
+        if adapter_of(provider, model).supports_tool_choice_none and model.supports_tool_choice:
             return replace(run.call, tool_choice="none")
         return replace(run.call, tools=())
 
     def _begin(self, progress: Progress, state: RunState, cancelled: asyncio.Future[Any] | None = None) -> _Run:
         # Sorted, so that the prefix of all requests is the same.
         offered = {name: self._tools[name] for name in sorted(state.offered) if name in self._tools}
-        call = ModelCall(
-            provider=self._provider,
-            model=self._model,
-            parameters=state.parameters,
-            tools=tuple(tool.spec for tool in offered.values()),
-        )
+        specs = tuple(tool.spec for tool in offered.values())
+        chain = Chain(self._routes, state.route)
+        call = self._call_to(chain.route, state.parameters, specs)
         runner = ToolRunner(
             context=self._context, cancelled=cancelled, redact=self._redact, after_tool=self._after_tool
         )
@@ -259,6 +289,8 @@ class ToolLoop:
         )
         return _Run(
             progress=progress,
+            chain=chain,
+            specs=specs,
             call=call,
             transcript=self._client.transcript(call),
             calls=calls,

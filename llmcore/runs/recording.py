@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 from llmcore.actions.policy import Judged
 from llmcore.actions.proposals import Proposal
+from llmcore.configuration import Route
 from llmcore.context.estimator import Estimator
 from llmcore.errors import ProviderError
 from llmcore.messages import JSON, Delta, Message, ToolCall, canonical_json
@@ -74,7 +75,15 @@ class Recorder:
         data["last"] = last
         return self._trace.record(StepKind.REQUEST, round=round, data=data)
 
-    def response(self, call: ModelCall, completion: Completion, *, round: int, started_ms: float) -> None:
+    def begin_anew(self) -> None:
+        """The next request may differ from the one before it in any of its messages."""
+        self._compared = False
+        self._message_tokens = 0
+
+    def response(
+        self, call: ModelCall, completion: Completion, *, round: int, started_ms: float, following: Route | None = None
+    ) -> None:
+        """How a call ended. `following` is asked the same, since this one failed."""
         if self._trace is None:
             return
         response = completion.response
@@ -96,6 +105,7 @@ class Recorder:
             "served_model": response.served_model,
             "response_id": response.response_id,
             "cancelled": response.cancelled,
+            **({"falls_back_to": following.name} if following else {}),
         }
         self._trace.record(StepKind.RESPONSE, round=round, data=data, started_ms=started_ms)
 
@@ -240,6 +250,7 @@ class Recorder:
                 "tool_names": [spec.name for spec in call.tools],
                 "tool_choice": call.tool_choice,
                 "parameters": call.parameters.to_json(),
+                "provider": call.provider.slug,
                 "adapter": call.provider.adapter,
                 "model": call.model.name,
             }

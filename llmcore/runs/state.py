@@ -23,7 +23,8 @@ class RunState:
     `offered` is the gate: the names of the tools this run may call, computed once. `call_counts` maps each call made
     (tool and canonical arguments) to how often it was made. `rounds_used` counts provider calls. `finish_reason` is
     why the model stopped in the last of them; `None` means that the transcript awaits an answer. `decisions` are what
-    people decided about proposed calls, by call id.
+    people decided about proposed calls, by call id. `route` names the model that the run fell back to, empty where it
+    didn't; the first `foreign` messages are from before that: another model wrote them.
     """
 
     messages: tuple[Message, ...]
@@ -34,6 +35,8 @@ class RunState:
     call_counts: Mapping[str, int] = field(default_factory=dict)
     finish_reason: FinishReason | None = None
     decisions: Mapping[str, Decision] = field(default_factory=dict)
+    route: str = ""
+    foreign: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -45,6 +48,8 @@ class RunState:
             "call_counts": dict(self.call_counts),
             "finish_reason": self.finish_reason.value if self.finish_reason else None,
             "decisions": {call_id: decision.to_json() for call_id, decision in self.decisions.items()},
+            "route": self.route,
+            "foreign": self.foreign,
         }
 
     @classmethod
@@ -59,6 +64,8 @@ class RunState:
             call_counts=dict(data["call_counts"]),
             finish_reason=FinishReason(reason) if reason else None,
             decisions={k: Decision.from_json(value) for k, value in data.get("decisions", {}).items()},
+            route=data.get("route", ""),
+            foreign=data.get("foreign", 0),
         )
 
 
@@ -72,6 +79,8 @@ class Progress:
         self.finish_reason = state.finish_reason
         self.call_counts = dict(state.call_counts)
         self.decisions = dict(state.decisions)
+        self.route = state.route
+        self.foreign = state.foreign
 
     def state(self) -> RunState:
         return replace(
@@ -81,7 +90,13 @@ class Progress:
             finish_reason=self.finish_reason,
             call_counts=self.call_counts,
             decisions=self.decisions,
+            route=self.route,
+            foreign=self.foreign,
         )
+
+    def fall_back_to(self, route: str) -> None:
+        """From now on the model `route` answers; all that was said so far it did not write."""
+        self.route, self.foreign = route, len(self.messages)
 
     def add_answer(self, message: Message, finish_reason: FinishReason | None) -> None:
         """Take what the model said. An answer without any content has no place in a transcript."""
@@ -157,6 +172,10 @@ def replay(initial: RunState, steps: Iterable[RunStep], contents: Mapping[str, J
     for step in steps:
         data = step.data
         match step.kind:
+            case StepKind.RESPONSE if data.get("falls_back_to"):
+                # The same round is asked again of the next model.
+                progress.order_results()
+                progress.fall_back_to(data["falls_back_to"])
             case StepKind.RESPONSE if not data["cancelled"]:
                 progress.rounds_used = step.round
                 # Over an interruption the results of a turn may have been recorded out of order.

@@ -75,7 +75,7 @@ def request_of(record: StepRecord, body: bytes | None) -> RepeatableRequest | No
     if body is None or not is_exact(record, body):
         return None
     data = record.first.data
-    provider = (record.plan.configuration or {}).get("provider") or {}
+    provider = record.plan.route_of(data).get("provider") or {}
     return repeatable_request(
         method=data.get("method") or "POST",
         url=data.get("url") or "",
@@ -92,11 +92,12 @@ def _is_there(segment: Segment, plan: Plan, messages: Sequence[Message]) -> bool
 
 
 def _call(record: StepRecord) -> ModelCall:
-    data, configuration = record.first.data, record.plan.configuration or {}
+    data = record.first.data
+    route = record.plan.route_of(data)
     tools = record.content(data["tools"]) if data.get("tools") else []
     return ModelCall(
-        provider=Provider(**_known(Provider, configuration["provider"])),
-        model=LanguageModel(**_known(LanguageModel, {**configuration["model"], "prices": None})),
+        provider=Provider(**_known(Provider, route["provider"])),
+        model=LanguageModel(**_known(LanguageModel, {**route["model"], "prices": None})),
         parameters=Parameters.from_json(data["parameters"]),
         tools=tuple(ToolSpec.from_json(tool) for tool in tools),
         tool_choice=data["tool_choice"],

@@ -39,6 +39,16 @@ class Plan:
         model = (self.configuration or {}).get("model")
         return Prices.from_json(model.get("prices") or {}) if isinstance(model, dict) else Prices()
 
+    def route_of(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Provider and model of a request with this data: those of the configuration, or of the fallback that it went
+        to."""
+        configuration = self.configuration or {}
+        asked = (data.get("provider"), data.get("model"))
+        for route in configuration.get("fallbacks") or ():
+            if (route["provider"].get("slug"), route["model"].get("name")) == asked:
+                return dict(route)
+        return configuration
+
     @property
     def provider_name(self) -> str:
         provider = (self.configuration or {}).get("provider")

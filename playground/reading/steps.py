@@ -166,7 +166,8 @@ class Round:
 
     @property
     def _call(self) -> Line | None:
-        return next((line for line in self.lines if line.css == "call"), None)
+        """The last of them: those before it were broken off, or asked of another model."""
+        return next((line for line in reversed(self.lines) if line.css == "call"), None)
 
     @property
     def tokens(self) -> int | None:
@@ -368,11 +369,16 @@ class _Reader:
         line.running = False
         line.steps.append(step.sequence)
         line.started_ms, line.duration_ms = step.started_ms, step.duration_ms
-        line.failed = bool(data.get("error"))
-        line.bars = _call_bars(step, failed=line.failed)
+        fell_back = bool(data.get("falls_back_to"))
+        # As with an attempt that is made again, somebody went on from there.
+        line.failed = bool(data.get("error")) and not fell_back
+        line.bars = _call_bars(step, failed=bool(data.get("error")))
         if (total := _total_tokens(data.get("usage"))) is not None:
             line.tokens, line.estimated = total, False
-        if line.failed:
+        if fell_back:
+            line.icon = "retry"
+            line.badges.append(Badge("fell back", "chg"))
+        elif line.failed:
             line.badges.append(Badge("failed", "err"))
         elif data.get("cancelled"):
             line.badges.append(Badge("cancelled"))

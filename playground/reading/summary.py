@@ -61,6 +61,16 @@ class Chart:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Fallback:
+    """A change to another model: in which round, from which one to which, and why."""
+
+    round: int
+    asked: str
+    served: str
+    error: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
     """What the top of a run's page shows. Unknown figures are `None` and shown blank."""
 
@@ -81,6 +91,7 @@ class Summary:
     unreported_calls: int
     calls: int
     estimate: Compared
+    fallbacks: list[Fallback]
 
     @property
     def context_shown(self) -> int | None:
@@ -97,9 +108,15 @@ MAX_COLUMNS = 120
 def read_summary(run: Run, rows: Sequence[StepRow], plan: Plan, now: datetime) -> Summary:
     prompts: dict[int, _Prompt] = {}
     responses: list[Mapping[str, Any]] = []
+    fallbacks: list[Fallback] = []
+    asked = ""
     for row in rows:
+        if row.kind == StepKind.REQUEST:
+            asked = f"{row.data.get('provider')}/{row.data.get('model')}"
         if row.kind == StepKind.RESPONSE:
             responses.append(row.data)
+            if served := row.data.get("falls_back_to"):
+                fallbacks.append(Fallback(round=row.round, asked=asked, served=served, error=row.data["error"]))
             usage = row.data.get("usage") or {}
             if (reported := usage.get("input_tokens")) is not None:
                 cached = min(usage.get("cache_read_input_tokens") or 0, reported)
@@ -127,6 +144,7 @@ def read_summary(run: Run, rows: Sequence[StepRow], plan: Plan, now: datetime) -
         unreported_calls=sum(not data.get("usage") for data in responses),
         calls=len(responses),
         estimate=compared(rows),
+        fallbacks=fallbacks,
     )
 
 

@@ -152,6 +152,7 @@ class Drive:
                 redact=self._redactor.patterns,
                 after_tool=connections.close_all,
                 policy=self._policy,
+                fallbacks=segment.configuration.fallbacks,
             )
             try:
                 return loop.dry_run(segment.state) if self._run.dry_run else await loop.run(segment.state)

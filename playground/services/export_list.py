@@ -42,6 +42,7 @@ COLUMNS: dict[str, Callable[[Any], Value]] = {
     "user": lambda run: run.user.get_username() if run.user else "",
     "configuration": lambda run: run.configuration_name,
     "model": lambda run: run.model_name,
+    "served_by": lambda run: run.served_by,
     "title": lambda run: run.title,
     "tags": lambda run: ", ".join(tag.name for tag in run.tags.all()),
     "note": lambda run: run.note_start,

@@ -59,14 +59,17 @@ def read_fork_point(*, run: Run, at: int) -> ForkPoint:
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigurationError("What this run began with can't be read, so nothing can go on from it.") from error
     used = run.plan["configuration"]
+    provider, model = used["provider"]["slug"], used["model"]["name"]
+    if state.route:
+        provider, _slash, model = state.route.partition("/")
     fork = Fork(
         run=run.pk,
         step=at,
         end=end,
         state=state,
         configuration=used["name"],
-        provider=used["provider"]["slug"],
-        model=used["model"]["name"],
+        provider=provider,
+        model=model,
         skills=_skills_of(run),
         segments=tuple(run.plan.get("segments") or ()),
     )

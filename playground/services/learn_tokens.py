@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from itertools import takewhile
 
 from django.db import DatabaseError
 
@@ -20,7 +21,9 @@ def learn_tokens(*, run: Run, steps: Iterable[RunStep]) -> None:
     """Note what the provider counted against the estimates of `run`. To be called once, after its last write: it is no
     part of the run, which has ended well without it."""
     plan = read_plan(run)
-    ratio = compared(steps).ratio(plan.estimator.ratio)
+    # What another model counted after a fallback says nothing of this one.
+    own = takewhile(lambda step: not step.data.get("falls_back_to"), steps)
+    ratio = compared(own).ratio(plan.estimator.ratio)
     if ratio is None or plan.configuration is None:
         return
     try:

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 
 from llmcore import store
 from llmcore.conf import settings
-from llmcore.configuration import Configuration, Limits, Parameters, Skill, Snippet
+from llmcore.configuration import Configuration, Limits, Parameters, Route, Skill, Snippet
 from llmcore.context.estimator import Estimator
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message
@@ -84,6 +84,9 @@ def prepare_run(*, request: RunRequest, user: User | None, draft: bool = False) 
         parameters=configuration.parameters,
         limits=configuration.limits,
         offered=gate.names,
+        # A new run asks the first of its models first.
+        route="",
+        foreign=0,
     )
     call = ModelCall(
         provider=configuration.provider,
@@ -210,17 +213,13 @@ def refuse_oversized(wire: WireRequest) -> None:
 
 def describe(configuration: Configuration) -> dict[str, Any]:
     """The configuration as it was used, without its secrets."""
-    provider, model = configuration.provider, configuration.model
     return {
         "slug": configuration.slug,
         "name": configuration.name,
         "id": configuration.id,
         "version": configuration.version,
-        "provider": {name: getattr(provider, name) for name in ("slug", "name", "adapter", "base_url")},
-        "model": {
-            **{f.name: getattr(model, f.name) for f in fields(model) if f.name not in LEARNED | {"prices"}},
-            "prices": model.prices.to_json(),
-        },
+        **describe_route(configuration.routes[0]),
+        "fallbacks": [describe_route(route) for route in configuration.fallbacks],
         "tool_groups": list(configuration.tool_groups),
         "tools": None if configuration.tools is None else list(configuration.tools),
         "skills": [skill.slug for skill in configuration.skills],
@@ -230,4 +229,15 @@ def describe(configuration: Configuration) -> dict[str, Any]:
         "workspace": configuration.workspace,
         "min_skill_trust": configuration.min_skill_trust,
         "requires_other_decider": configuration.requires_other_decider,
+    }
+
+
+def describe_route(route: Route) -> dict[str, Any]:
+    model = route.model
+    return {
+        "provider": {name: getattr(route.provider, name) for name in ("slug", "name", "adapter", "base_url")},
+        "model": {
+            **{f.name: getattr(model, f.name) for f in fields(model) if f.name not in LEARNED | {"prices"}},
+            "prices": model.prices.to_json(),
+        },
     }

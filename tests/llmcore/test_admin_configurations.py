@@ -56,7 +56,11 @@ def places(prefix: str, kind: str, rows: list[dict[str, Any]], initial: int = 0)
 
 
 def form(
-    *, skills: list[dict[str, Any]] | None = None, snippets: list[dict[str, Any]] | None = None, **changes: Any
+    *,
+    skills: list[dict[str, Any]] | None = None,
+    snippets: list[dict[str, Any]] | None = None,
+    fallbacks: list[dict[str, Any]] | None = None,
+    **changes: Any,
 ) -> dict[str, Any]:
     initial = sum(1 for row in skills or () if row.get("id"))
     data = {
@@ -72,6 +76,7 @@ def form(
         "tools_0": "all",
         **places("configurationskill_set", "skill", skills or [], initial),
         **places("configurationsnippet_set", "snippet", snippets or []),
+        **places("configurationfallback_set", "model", fallbacks or []),
     }
     return data | {"model": changes.pop("model", None) or LanguageModelFactory().pk} | changes
 
@@ -264,8 +269,12 @@ def test_the_list_takes_the_same_queries_for_any_number(
 def test_the_form_takes_the_same_queries_for_any_number_of_pieces(
     admin: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
-    row = ConfigurationFactory(skills=[SkillFactory() for _ in range(8)], snippets=[SnippetFactory() for _ in range(8)])
-    with django_assert_max_num_queries(13):
+    row = ConfigurationFactory(
+        skills=[SkillFactory() for _ in range(8)],
+        snippets=[SnippetFactory() for _ in range(8)],
+        fallbacks=[LanguageModelFactory() for _ in range(8)],
+    )
+    with django_assert_max_num_queries(16):
         admin.get(change_url(row))
 
 
@@ -280,3 +289,52 @@ def test_snippets_by_tag_are_named_and_belong_to_the_version(admin: Client) -> N
     row = Configuration.objects.get()
     assert row.snippet_tags == ["tone", "law"]
     assert row.keep_version().fields["snippet_tags"] == ["tone", "law"]
+
+
+# Fallback models
+
+
+def test_fallback_models_are_kept_in_their_order_and_belong_to_the_version(admin: Client) -> None:
+    first, *others = (LanguageModelFactory() for _ in range(3))
+    fallbacks = [{"of": others[0], "position": 2}, {"of": others[1], "position": 1}]
+
+    response = admin.post(reverse(ADD), form(model=first.pk, fallbacks=fallbacks))
+
+    assert response.status_code == 302
+    row = Configuration.objects.get()
+    assert [route.name for route in load_configuration("triage").fallbacks] == [others[1].path, others[0].path]
+    assert row.version_fields()["fallbacks"] == [others[1].path, others[0].path]
+    assert [entry.model for entry in row.duplicate().configurationfallback_set.all()] == others[::-1]
+
+
+def fallback_errors(admin: Client, **given: Any) -> list[str]:
+    response = admin.post(reverse(ADD), form(**given))
+    assert response.status_code == 200, "the form was accepted"
+    (formset,) = [item for item in response.context["inline_admin_formsets"] if item.opts.model.__name__ in FALLBACK]
+    return [error for errors in formset.formset.errors for texts in errors.values() for error in texts]
+
+
+FALLBACK = {"ConfigurationFallback"}
+
+
+def test_a_chain_that_comes_back_to_a_model_is_refused(admin: Client) -> None:
+    first, other = LanguageModelFactory(), LanguageModelFactory()
+
+    (own,) = fallback_errors(admin, model=first.pk, fallbacks=[{"of": first}])
+    (twice,) = fallback_errors(admin, model=first.pk, fallbacks=[{"of": other}, {"of": other}])
+
+    assert own == f"{first} is the model that is asked first: choose another one as its fallback."
+    assert twice == f"{other} is listed already, and would be asked again after it failed: remove it here."
+
+
+def test_a_fallback_that_could_not_do_the_work_is_refused(admin: Client) -> None:
+    mute = LanguageModelFactory(supports_tools=False, supports_temperature=False, max_output_tokens=100)
+
+    problems = fallback_errors(
+        admin, fallbacks=[{"of": mute}], tool_groups=[TOOL.group], max_tokens=500, temperature=0.5
+    )
+
+    assert sorted(problems) == [
+        f"{mute} can't call tools: untick all groups or choose another model.",
+        f"{mute} writes at most 100 tokens: lower it.",
+    ]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from llmcore.configuration import LanguageModel, Parameters
+from llmcore.configuration import LanguageModel, Parameters, Provider, Route
 from llmcore.findings import Severity
 from llmcore.lint import Draft, Notice, look_over
 from llmcore.lint.tools import alike
@@ -195,3 +195,15 @@ def test_a_check_that_fails_costs_no_other(caplog: pytest.LogCaptureFixture) -> 
 
     assert look_over(draft(), [broken]) == []
     assert "the check broken failed" in caplog.text
+
+
+def test_fallback_models_are_named_and_one_that_is_too_small_is_told() -> None:
+    provider = Provider(slug="other", name="Other", adapter="openai_compat", base_url="https://llm.example.com/v1")
+    small = Route(provider=provider, model=LanguageModel(name="small", context_window=50))
+    large = Route(provider=provider, model=LanguageModel(name="large", label="Large"))
+
+    warning, note = look_over(draft(fallbacks=(large, small)))
+
+    assert (warning.severity, note.severity) == (Severity.WARNING, Severity.NOTE)
+    assert "fallback model small" in warning.title and "50 tokens over its 50" in warning.detail
+    assert note.title == "Fallback: Large (Other), then small (Other)"

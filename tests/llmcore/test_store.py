@@ -34,7 +34,7 @@ pytestmark = pytest.mark.django_db
 KEY = "sk-store-0123456789"
 
 
-def test_a_configuration_is_loaded_whole_in_three_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_a_configuration_is_loaded_whole_in_four_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     skills = [SkillFactory(allowed_tools=["look"]), SkillFactory()]
     snippets = [SnippetFactory(tags=["tone"]), SnippetFactory(), SnippetFactory()]
     model = LanguageModelFactory(provider=ProviderFactory(key=KEY), input_price="1.25", inline_think="tags")
@@ -42,7 +42,7 @@ def test_a_configuration_is_loaded_whole_in_three_queries(django_assert_num_quer
         model=model, skills=skills[::-1], snippets=snippets, temperature=0.5, tool_groups=["shop"], tools=[]
     )
 
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         loaded = store.load_configuration(row.slug)
 
     assert [skill.slug for skill in loaded.skills] == [skill.slug for skill in skills[::-1]]
@@ -231,7 +231,27 @@ def test_snippets_by_tag_cost_one_query_and_come_by_slug(django_assert_num_queri
     row = ConfigurationFactory(snippet_tags=["tone", "law"], snippets=[listed := SnippetFactory(tags=["tone"])])
     for slug, tags in (("b", ["law"]), ("a", ["tone", "x"]), ("c", ["to"])):
         SnippetFactory(slug=slug, tags=tags)
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         loaded = store.load_configuration(row.slug)
     assert [snippet.slug for snippet in loaded.snippets] == [listed.slug]
     assert [snippet.slug for snippet in loaded.tagged_snippets] == ["a", "b", listed.slug]
+
+
+def test_fallbacks_come_in_their_order_with_their_keys_and_without_those_that_are_switched_off(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    off = LanguageModelFactory(provider=ProviderFactory(enabled=False))
+    keyed = LanguageModelFactory(provider=ProviderFactory(key=KEY), input_price="1.25")
+    others = [LanguageModelFactory(), off, keyed, LanguageModelFactory(enabled=False)]
+    row = ConfigurationFactory(fallbacks=others)
+
+    with django_assert_num_queries(4):
+        loaded = store.load_configuration(row.slug)
+
+    assert [route.name for route in loaded.fallbacks] == [others[0].path, keyed.path]
+    assert loaded.fallbacks[1].provider.api_key.reveal() == KEY
+    assert loaded.fallbacks[1].model.prices.input == Decimal("1.25")
+    assert [route.name for route in loaded.routes] == [row.model.path, others[0].path, keyed.path]
+    assert KEY in store.secret_values()
+    shown = store.load_configuration(row.slug, read_keys=False)
+    assert shown.fallbacks[1].provider.api_key.reveal() == store.PLACEHOLDER

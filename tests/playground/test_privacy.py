@@ -498,7 +498,18 @@ def test_an_export_of_a_version_that_knew_no_levels_is_still_read(settings: Sett
 
 # Columns with words in them that are no contents: of ours, names, or a person's own.
 KEPT = {
-    "Run": {"configuration_name", "model_name", "title", "plan", "note", "status", "reason", "worker", "privacy_level"},
+    "Run": {
+        "configuration_name",
+        "model_name",
+        "served_by",
+        "title",
+        "plan",
+        "note",
+        "status",
+        "reason",
+        "worker",
+        "privacy_level",
+    },
     "RunTag": {"name"},
     "RunTool": {"name"},
     "RunStep": {"kind"},

@@ -77,7 +77,7 @@ def read(record: StepRecord, query: Query) -> Panel:
     usage = Usage.from_json(data["usage"]) if data.get("usage") else None
     prices = Prices.from_json(data["prices"]) if data.get("prices") else Prices()
     lines = priced(usage, prices) if usage else []
-    window = record.plan.context_window
+    window = (record.plan.route_of(record.first.data).get("model") or {}).get("context_window")
     raw = usage.raw if usage else None
     fields = fields_of(record)
     estimate = compared([record.first, record.end] if record.end else [record.first])
