@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 from llmcore.prompts.assembly import Source
 from playground.models import Run
 from playground.reading.ends import look_of
+from playground.reading.keys import KEYS
 
 register = template.Library()
 
@@ -88,6 +89,12 @@ def bar(segments: Iterable[Any], label: str = "", css: str = "") -> SafeString:
 def swatch(name: str) -> SafeString:
     """The color of a bar's segment, for its legend."""
     return format_html('<svg class="pg-sw" aria-hidden="true"><rect width="10" height="10" class="f-{}"/></svg>', name)
+
+
+@register.inclusion_tag("playground/_keys.html")
+def keys_dialog(page: str) -> dict[str, Any]:
+    """The dialog that lists the keys of `page`; `?` opens it."""
+    return {"keys": KEYS[page]}
 
 
 def _of(segment: Any, name: str) -> Any:

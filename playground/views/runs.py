@@ -114,6 +114,7 @@ def status_chips(filters: RunFilters, counts: RunCounts) -> dict[str, Any]:
     """The statuses that occur, and the chosen one, each with its number of runs."""
     chips = [
         {
+            "status": status.value,
             "look": look,
             "count": counts.of_status.get(status, 0),
             "query": query_of(replace(filters, status=status)),

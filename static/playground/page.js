@@ -127,4 +127,13 @@
       }
     }
   });
+
+  // The list of the page's keys.
+  document.addEventListener("keydown", (event) => {
+    const keys = document.getElementById("pg-keys");
+    if (event.key !== "?" || !keys || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (event.target.closest("input, textarea, select, dialog, [contenteditable]")) return;
+    event.preventDefault();
+    keys.showModal();
+  });
 })();

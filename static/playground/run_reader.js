@@ -76,7 +76,6 @@
     e: () => (chosen(), nextError()),
     "/": () => byId("step-filter").focus(),
     g: showAnswer,
-    "?": () => byId("pg-keys").showModal(),
   };
 
   const inTree = () => tree().contains(document.activeElement);

@@ -108,6 +108,13 @@
   });
   document.addEventListener("htmx:oobAfterSwap", showSelection);
 
+  // The chips come with each news of the rows: those that say the same stay, with the place that they were scrolled to.
+  const words = (element) => element.textContent.replace(/\s+/g, " ").trim();
+  document.addEventListener("htmx:oobBeforeSwap", (event) => {
+    const { target, fragment } = event.detail;
+    if (target.id === "status_chips" && words(target) === words(fragment)) event.detail.shouldSwap = false;
+  });
+
   // --- live --------------------------------------------------------------------------------------------------------
 
   document.addEventListener("htmx:beforeRequest", (event) => {

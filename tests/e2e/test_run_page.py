@@ -227,6 +227,7 @@ def test_a_run_is_watched_to_its_end_without_a_reload(page: Page) -> None:  # D4
     start_run(page)
     page.evaluate("window.stillHere = true")
     expect(page.locator(".pg-pill--running")).to_be_visible()
+    page.locator("#step-filter").focus()
     expect(page.locator("#step-1")).to_be_visible()
     expect(page.locator(".pg-partial")).not_to_be_empty()
 
@@ -235,6 +236,7 @@ def test_a_run_is_watched_to_its_end_without_a_reload(page: Page) -> None:  # D4
     expect(page.locator(".pg-finding").first).to_be_visible()
     expect(page.locator(".pg-splits")).to_be_visible()
     assert page.evaluate("window.stillHere")
+    expect(page.locator("#step-filter")).to_be_focused()
 
     shown = page.locator(".pg-step").evaluate_all(
         "rows => rows.map(row => row.id + row.querySelector('.t').textContent)"
