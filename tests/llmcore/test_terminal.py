@@ -79,7 +79,9 @@ async def test_only_what_was_approved_runs(context: ToolContext, tmp_path: Path)
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("char", ["\0", "\r", "\x1b", "\u202e", "\u200b", "\u2066", "\ud800", "\u2028"])
+@pytest.mark.parametrize(
+    "char", [*"\0\r\x1b\u202e\u200b\u2066\ud800\u2028", *"\u00a0\u2003\u3164\u2800\ufe0f\u034f\U000e0041"]
+)
 def test_a_command_with_what_can_not_be_seen_is_refused(context: ToolContext, char: str) -> None:
     for command in (f"echo {char}x", ["echo", f"{char}x"]):
         with pytest.raises(ToolError, match="invisible character"):
@@ -126,6 +128,14 @@ async def test_too_many_processes_are_ended(context: ToolContext) -> None:
     marker = f"33{os.getpid()}.1"
     # Bounded, in case that nobody stops it.
     text = await run(context, f"i=0; while [ $i -lt 400 ]; do sleep {marker} & i=$((i+1)); done; wait")
+    assert "more than 100 processes" in text and alive(marker) == []
+
+
+async def test_a_bomb_of_forks_is_ended_with_all_its_pieces(context: ToolContext) -> None:
+    marker = f"37{os.getpid()}.1"
+    # Each process makes two more: 1,023 in the end, in case that nobody stops it.
+    bomb = f"bomb() {{ [ $1 -gt 0 ] && {{ bomb $(($1-1)) & bomb $(($1-1)) & }}; exec sleep {marker}; }}; bomb 9"
+    text = await run(context, bomb, timeout_s=20)
     assert "more than 100 processes" in text and alive(marker) == []
 
 

@@ -254,6 +254,16 @@ def test_other_peoples_folders_are_left_out(root: Path, context: ToolContext) ->
     assert "no match, 0 files searched" in search_workspace(context, "needle")
 
 
+def test_no_depth_of_folders_breaks_a_search(root: Path, context: ToolContext) -> None:
+    deep = root
+    for _ in range(300):
+        deep = deep / "d"
+    deep.mkdir(parents=True)
+    (deep / "needle.txt").write_text("needle")
+    (root / "d" / "d" / "near.txt").write_text("needle")
+    assert search_workspace(context, "needle").splitlines()[1:] == ["d/d/near.txt:1: needle"]
+
+
 def test_more_than_one_line_can_not_be_searched_for(context: ToolContext) -> None:
     for text in ("a\nb", "  "):
         with pytest.raises(ToolError, match="one line"):

@@ -187,6 +187,15 @@ def test_a_file_in_the_way_of_a_folder_is_told(root: Path, context: ToolContext)
         write_file(context, "scratch/a/b", "x")
 
 
+def test_a_huge_file_is_neither_read_nor_replaced(root: Path, context: ToolContext) -> None:
+    with (root / "scratch/huge").open("wb") as file:
+        file.truncate(500_000_000_000)
+    started = time.monotonic()
+    with pytest.raises(ToolError, match="500,000,000,000 bytes"):
+        write_file(context, "scratch/huge", "x")
+    assert time.monotonic() - started < 1 and (root / "scratch/huge").stat().st_size == 500_000_000_000
+
+
 def test_half_a_surrogate_pair_is_no_text(context: ToolContext) -> None:
     with pytest.raises(ToolError, match="surrogate"):
         write_file(context, "scratch/a", "\ud83d")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -285,6 +286,17 @@ def test_tools_that_cannot_be_used_are_disabled_with_the_reason() -> None:  # L2
     assert "The configuration doesn't have its group 'reports'" in page
     assert "needs approval" in page
     assert page.count('href="#i-lock"') == 3, "one explains them, one is the tool's, one the preview's"
+
+
+def test_what_a_workspace_switches_off_is_said_before_the_run(
+    client: Client, settings: Settings, tmp_path: Path
+) -> None:
+    settings.LLM_WORKSPACES = {"shop": {"root": str(tmp_path)}}  # K4
+    ConfigurationFactory(tool_groups=["workspace"], workspace="shop")
+    page = page_of(client.get(URL))
+    assert "Writing is off in the workspace 'shop' (setting LLM_WORKSPACES)" in page
+    assert "The terminal is off in the workspace 'shop' (setting LLM_WORKSPACES)" in page
+    assert ticked(page, "tools") == ["read_file", "search_workspace"]
 
 
 def test_lock_is_explained_only_where_there_is_one(client: Client) -> None:
