@@ -21,7 +21,7 @@ def edit_link(context: Context, source: str, object_id: int | None, words: str =
     """Opens the form of the source in a new tab, so that the page with its unsent form stays; empty without the right
     to change it."""
     name: Any = EDITABLE.get(source)
-    if name is None or object_id is None or not context["request"].user.has_perm(f"llmcore.change_{name}"):
+    if name is None or not object_id or not context["request"].user.has_perm(f"llmcore.change_{name}"):
         return ""
     return format_html(
         '<a href="{}" target="_blank" class="nowrap">{}</a>',

@@ -148,6 +148,7 @@ def test_the_preview_is_of_the_edited_messages(client: Client, run: Run) -> None
         address(run, at, "fork_preview"), data(**edited), headers={"HX-Request": "true"}
     ).content.decode()
     assert "order 1 is lost" in page and "Tool result" in page
+    assert "Tool call" in page and "pg-asm__none" not in page
 
 
 def test_a_failed_round_is_made_again_with_one_click(client: Client) -> None:

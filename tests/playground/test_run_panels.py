@@ -138,6 +138,7 @@ def test_the_first_round_shows_its_messages_by_their_sources(client: Client, use
     html = open_step(client, run, 1, "messages")
 
     assert "2 messages" in text_of(html) and "all new" in html
+    assert "D Tool definitions" in text_of(html) and 'href="#step-1/tools" data-jump' in html
     assert re.search(
         r'p-config"><span class="pg-src__k" aria-hidden="true">C</span>.*Configuration prompt</span></span>'
         r"<a [^>]*>version 3",
@@ -170,6 +171,9 @@ def test_a_later_round_shows_only_what_is_new(client: Client, user: User) -> Non
     html = open_step(client, run, 5, "messages")
 
     assert "4 messages : 2 new, 2 unchanged" in text_of(html)
+    assert "A Model" in text_of(html) and "T Tool result" in text_of(html), "they came from somewhere too"
+    assert html.count('href="#step-3" data-jump') == 2, "the call and its result lead to what ran it"
+    assert "Tool definitions" not in html
     assert "2 earlier messages unchanged" in html
     assert "The system text." not in html
     assert "I look." in html and "first result" in html

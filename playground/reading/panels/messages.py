@@ -9,7 +9,7 @@ from typing import Any
 from django.urls import reverse
 
 from llmcore.context.estimator import Estimator
-from llmcore.messages import Message, Part, ToolCall
+from llmcore.messages import Message, Part, ToolCall, ToolSpec
 from llmcore.prompts.assembly import Segment, Source
 from llmcore.prompts.ledger import skill_ledger
 from llmcore.trace import StepKind
@@ -28,6 +28,8 @@ SOURCE_OF_ROLE = {
     "assistant": Source.ASSISTANT,
     "tool": Source.TOOL,
 }
+# What a message came from that was no part of the assembled prompt.
+CAME_FROM = {Source.ASSISTANT: "Model", Source.TOOL: "Tool result"}
 EDITABLE = {Source.CONFIG: "configuration", Source.SNIPPET: "snippet", Source.SKILL: "skill"}
 
 
@@ -57,7 +59,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MessageView:
-    """One message as it is shown. `number` counts from 1."""
+    """One message as it is shown. `number` counts from 1; `line` is what ran the call that it answers."""
 
     number: int
     message: Message
@@ -68,6 +70,12 @@ class MessageView:
     url: str
     blocks: list[Block] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    line: Line | None = None
+
+    @property
+    def came_from(self) -> str:
+        """The name of its source, where no segment says it."""
+        return "" if any(block.source for block in self.blocks) else CAME_FROM.get(self.source, "")
 
     @property
     def role(self) -> str:
@@ -115,9 +123,18 @@ def read(record: StepRecord, query: Query) -> Panel:
         "more": query.offset > 0,
         "repairs": record.first.data.get("repairs") or [],
         "dropped": [item for item in record.plan.dropped if item.source is not Source.SKILL] if is_first else (),
+        "definitions": record.first.data.get("tool_names") if not kept else None,
+        "definitions_tokens": definitions_tokens(record) if not kept and not query.offset else None,
         "ledger": skill_ledger(record.plan.segments, record.plan.dropped) if is_first else None,
     }
     return Panel(template="messages", context=context, boxes=tuple(box for view in views for box in view.boxes))
+
+
+def definitions_tokens(record: StepRecord) -> int | None:
+    """What the tool definitions of the request take, as they were estimated with it."""
+    digest = record.first.data.get("tools")
+    specs = [ToolSpec.from_json(spec) for spec in record.content(digest) or ()] if digest else []
+    return record.plan.estimator.tools(specs) if specs else None
 
 
 class MessageReader:
@@ -155,6 +172,7 @@ class MessageReader:
             url=self._record.url(tab="messages", message=index),
             blocks=self._blocks(index, message, segments),
             calls=[Call(call=call, line=lines.get(call.id)) for call in message.tool_calls],
+            line=lines.get(message.tool_call_id or ""),
         )
 
     def _blocks(self, index: int, message: Message, segments: Sequence[Segment]) -> list[Block]:
@@ -182,8 +200,13 @@ class MessageReader:
         )
 
     def _lines_of(self, messages: Iterable[Message]) -> Mapping[str, Line]:
-        """What ran the calls of `messages`, by call id."""
-        call_ids = [call.id for message in messages for call in message.tool_calls]
+        """What ran the calls of `messages`, and those that they answer, by call id."""
+        call_ids = [
+            call_id
+            for message in messages
+            for call_id in (message.tool_call_id, *(call.id for call in message.tool_calls))
+            if call_id
+        ]
         if not call_ids:
             return {}
         kinds = (StepKind.TOOL_CALL.value, StepKind.TOOL_RESULT.value)
