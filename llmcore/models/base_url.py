@@ -6,19 +6,18 @@ The transport looks again at the addresses a name resolves to; this is for the p
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
-Address = IPv4Address | IPv6Address
+from llmcore.providers.addresses import reach_of
 
 # Sources: the cloud providers' documentation of their metadata services.
 METADATA_HOSTS = frozenset({"metadata.google.internal", "metadata.goog", "metadata", "instance-data"})
-METADATA_ADDRESSES = frozenset(
-    ip_address(text) for text in ("169.254.169.254", "fd00:ec2::254", "100.100.100.200", "192.0.0.192")
-)
+# Underscores are in no host of the internet, but in names of container networks.
+HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+(%[a-z0-9.]+)?")
 ENDPOINTS = ("/chat/completions", "/completions", "/responses", "/messages", "/models", "/api/chat", "/api/generate")
 DEFAULT_PORTS = {"https": 443, "http": 80}
 
@@ -48,6 +47,8 @@ def clean_base_url(base_url: str, *, allow_private_hosts: bool) -> str:
         raise ValidationError(_("Remove everything from “?” or “#” on: the key has a field of its own."))
     if not parts.hostname.isascii():
         raise ValidationError(_("Write the host in its ASCII form (xn--…): look-alike letters hide where a key goes."))
+    if not HOST.fullmatch(parts.hostname):
+        raise ValidationError(_("A host has letters, digits, dots and hyphens only: correct it."))
     check_host(parts, allow_private_hosts)
     path = parts.path.rstrip("/")
     for endpoint in ENDPOINTS:
@@ -62,19 +63,19 @@ def clean_base_url(base_url: str, *, allow_private_hosts: bool) -> str:
 
 def check_host(parts: SplitResult, allow_private_hosts: bool) -> None:
     host = (parts.hostname or "").rstrip(".")
-    address = address_of(host)
-    if address is None and re.fullmatch(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*", host):
+    reach = reach_of(host) if is_address(host) else None
+    if reach is None and re.fullmatch(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*", host):
         raise ValidationError(_("Write the IP address in its usual form, for example 192.168.1.20."))
-    if host in METADATA_HOSTS or (address is not None and is_forbidden(address)):
+    if host in METADATA_HOSTS or reach == "refused":
         raise ValidationError(
             _("This address is never called: it is link-local, a cloud's metadata service or no single host.")
         )
-    private = is_private_name(host) if address is None else is_private(address)
+    private = is_private_name(host) if reach is None else reach == "private"
     if private and not allow_private_hosts:
         raise ValidationError(
             _("This is a local or private address. If it is meant, tick “allow a local or private address”.")
         )
-    if parts.scheme == "http" and address is not None and not private:
+    if parts.scheme == "http" and reach == "public":
         raise ValidationError(_("Use https: plain http is for servers on this machine or in your own network only."))
     # A name may stand for a private address, which only its resolution shows; the transport decides then.
     if parts.scheme == "http" and not allow_private_hosts:
@@ -92,20 +93,12 @@ def split(url: str) -> SplitResult | None:
     return parts
 
 
-def address_of(host: str) -> Address | None:
+def is_address(host: str) -> bool:
     try:
-        address = ip_address(host)
+        ip_address(host)
     except ValueError:
-        return None
-    return getattr(address, "ipv4_mapped", None) or address
-
-
-def is_forbidden(address: Address) -> bool:
-    return address in METADATA_ADDRESSES or address.is_link_local or address.is_multicast or address.is_unspecified
-
-
-def is_private(address: Address) -> bool:
-    return address.is_loopback or address.is_private or not address.is_global
+        return False
+    return True
 
 
 def is_private_name(host: str) -> bool:

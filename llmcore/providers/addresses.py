@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Literal
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -20,7 +21,11 @@ METADATA = frozenset(
 )
 # Source: the same. In it are also the services that hand out credentials and resolve names.
 INSTANCE_SERVICES = ip_network("fd00:ec2::/32")
-NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
+# The prefixes behind which an IPv4 address stands in the last 32 bits. The second one is for a network's own use, and
+# of it only this part: elsewhere the address may stand in other bits, and these say what an attacker wants.
+NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/96"))
+LOCAL_NAT64 = ip_network("64:ff9b:1::/48")
+THIS_NETWORK = ip_network("0.0.0.0/8")
 
 
 def reach_of(text: str) -> Reach:
@@ -29,7 +34,7 @@ def reach_of(text: str) -> Reach:
         address = _embedded(ip_address(text.partition("%")[0]))
     except ValueError:
         return "refused"
-    if address in METADATA or address in INSTANCE_SERVICES:
+    if address in METADATA or address in INSTANCE_SERVICES or address in LOCAL_NAT64 or address in THIS_NETWORK:
         return "refused"
     if address.is_link_local or address.is_multicast or address.is_unspecified:
         return "refused"
@@ -67,6 +72,8 @@ def allowed_reach(url: str, allow_private_hosts: bool) -> frozenset[Reach]:
         raise ConfigurationError(
             "The base URL can't be read. It should look like https://api.example.com/v1."
         ) from None
+    if not same_host(url, parsed):
+        raise ConfigurationError("The base URL can be read in more than one way. Write its host in plain letters.")
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise ConfigurationError("The base URL must begin with https:// (or http:// for a local server).")
     if parsed.userinfo or parsed.fragment:
@@ -77,6 +84,14 @@ def allowed_reach(url: str, allow_private_hosts: bool) -> frozenset[Reach]:
     if parsed.scheme == "https":
         allowed.add("public")
     return frozenset(allowed)
+
+
+def same_host(url: str, parsed: httpx.URL) -> bool:
+    """Whether all readers of `url` see the host that would be called: a key is bound to what another one reads."""
+    try:
+        return url.isascii() and (urlsplit(url).hostname or "") == parsed.raw_host.decode("ascii")
+    except ValueError:
+        return False
 
 
 def refusal(host: str, addresses: list[str], allowed: frozenset[Reach]) -> str:
