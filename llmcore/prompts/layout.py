@@ -29,7 +29,8 @@ EXCERPT_BYTES = 90
 class Span:
     """The bytes `start` to `end` of a body, with their source; `None` for what is not prompt, such as parameters.
 
-    `message` is counted from 0. `boundary` says that a cache boundary was planned at the end.
+    `message` is counted from 0. `boundary` says that a cache boundary was planned at the end, `marked` that the body
+    has a mark for the provider there or before.
     """
 
     start: int
@@ -38,6 +39,7 @@ class Span:
     label: str
     message: int | None = None
     boundary: bool = False
+    marked: bool = False
 
     @property
     def size(self) -> int:
@@ -83,8 +85,8 @@ class SharedPrefix:
     """How far the prompts of two requests are the same, in the order in which a provider reads them.
 
     `spans` of the later one are the same from their first byte to their last, and `inside` bytes of the next; `size`
-    is the sum. `next` is that one, `None` where the later prompt holds no more. `whole` says that all of the earlier
-    one came again. `before` and `after` are what stands at the difference.
+    is the sum. `next` is that one, `None` where the later prompt holds no more; `instead` is what the earlier one had
+    there. `whole` says that all of the earlier one came again. `before` and `after` are what stands at the difference.
     """
 
     spans: int
@@ -92,6 +94,7 @@ class SharedPrefix:
     size: int
     next: Span | None
     whole: bool
+    instead: Span | None = None
     before: str = ""
     after: str = ""
 
@@ -140,6 +143,7 @@ def shared_prefix(before: Layout, after: Layout) -> SharedPrefix:
                 next=span,
                 # The last span may go on: a message to which others were joined.
                 whole=inside == len(one) and place == len(earlier) - 1,
+                instead=earlier[place],
                 before=excerpt(one, inside),
                 after=excerpt(other, inside),
             )
@@ -217,7 +221,8 @@ def _unit_spans(
         cuts = [(start, SOURCE_OF_ROLE[role], ROLE_LABELS[role], index, False)]
     begins = [start, *(cut[0] for cut in cuts[1:]), end]
     for (_, source, label, number, boundary), first, last in zip(cuts, begins, begins[1:], strict=False):
-        yield Span(start=first, end=last, source=source, label=label, message=number, boundary=boundary)
+        marked = ENCODED_MARK in body[first:last]
+        yield Span(start=first, end=last, source=source, label=label, message=number, boundary=boundary, marked=marked)
 
 
 def _covering(body: bytes, inner: Sequence[Span]) -> Iterator[Span]:

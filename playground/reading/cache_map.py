@@ -11,7 +11,7 @@ from llmcore.prompts.cache import Change, Reason, Reuse, Sent, reuse_of
 from llmcore.prompts.layout import Layout, SharedPrefix, Span, shared_prefix
 from llmcore.prompts.provenance import Source
 from playground.numbers import duration, plural, tokens
-from playground.reading.exact_body import layout_of, may_build
+from playground.reading.exact_body import is_exact, layout_of, may_build
 from playground.reading.step_record import StepRecord, message_digests
 
 # The bodies of two requests are built again for one map; above this many bytes only the figures are shown.
@@ -22,13 +22,16 @@ HISTORY = (Source.ASSISTANT, Source.TOOL)
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Piece:
     """A source in the request, or the transcript between two: `same` of its `size` bytes are as in the request before.
+    `tier` counts the cache boundaries before it, from 1: what stands before one can be used again as a whole.
     `boundary` says that a cache boundary was planned at its end."""
 
     source: Source
     label: str
     size: int
     same: int
+    tier: int = 1
     boundary: bool = False
+    marked: bool = False
 
     @property
     def css(self) -> str:
@@ -49,7 +52,7 @@ class Piece:
 class CacheMap:
     """A request against one before it. Without `pieces` where the bodies can't be had: then only figures are known.
     `size` are the bytes of the prompt, `shared` those at its beginning that are the same, `offset` where the body first
-    differs."""
+    differs, `None` where it can't be built again exactly."""
 
     reuse: Reuse
     pieces: tuple[Piece, ...] = ()
@@ -72,14 +75,9 @@ class CacheMap:
         return [{"css": "cached", "value": read}, {"css": "fresh", "value": self.counted - read}]
 
     @property
-    def differs_in(self) -> str:
-        """The source in which the prompts part, where the earlier one doesn't simply go on."""
-        return self.prefix.next.label if self.prefix and self.prefix.next and not self.prefix.whole else ""
-
-    @property
-    def differs_source(self) -> str:
-        found = self.prefix.next.source if self.prefix and self.prefix.next else None
-        return found.value if found else ""
+    def differs(self) -> bool:
+        """Whether the prompts part, and the earlier one doesn't simply go on."""
+        return self.prefix is not None and self.prefix.next is not None and not self.prefix.whole
 
     @property
     def why(self) -> str:
@@ -155,7 +153,7 @@ def read_cache_map(before: StepRecord | None, now: StepRecord) -> CacheMap:
         pieces=_pieces(later, prefix),
         size=size,
         shared=prefix.size,
-        offset=prefix.next.start + prefix.inside if prefix.next else None,
+        offset=prefix.next.start + prefix.inside if prefix.next and is_exact(now, later.body) else None,
         prefix=prefix,
         counted=counted,
     )
@@ -226,7 +224,12 @@ def _pieces(layout: Layout, prefix: SharedPrefix | None) -> tuple[Piece, ...]:
     if prefix and prefix.next:
         same[prefix.spans] = prefix.inside
     whole = [(span, shared, len(layout.content(span))) for span, shared in zip(spans, same, strict=True)]
-    return tuple(_piece(list(group)) for _, group in groupby(whole, key=_group))
+    pieces, tier = [], 1
+    for _, group in groupby(whole, key=_group):
+        piece = _piece(list(group), tier)
+        tier += piece.boundary
+        pieces.append(piece)
+    return tuple(pieces)
 
 
 def _group(item: tuple[Span, int, int]) -> tuple[object, ...]:
@@ -236,7 +239,7 @@ def _group(item: tuple[Span, int, int]) -> tuple[object, ...]:
     return span.source, span.label, span.message, span.start
 
 
-def _piece(items: Sequence[tuple[Span, int, int]]) -> Piece:
+def _piece(items: Sequence[tuple[Span, int, int]], tier: int) -> Piece:
     first = items[0][0]
     assert first.source is not None
     label = first.label if len(items) == 1 else f"Transcript, {plural(len(items), 'message')}"
@@ -245,5 +248,7 @@ def _piece(items: Sequence[tuple[Span, int, int]]) -> Piece:
         label=label,
         size=sum(size for _, _, size in items),
         same=sum(same for _, same, _ in items),
+        tier=tier,
         boundary=any(span.boundary for span, _, _ in items),
+        marked=any(span.marked for span, _, _ in items),
     )

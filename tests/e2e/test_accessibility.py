@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from llmcore.runs.outcome import EndReason
 from tests.e2e.accessibility import barriers
 
-CALL_TABS = ("messages", "response", "thinking", "tools", "request", "raw", "tokens")
+CALL_TABS = ("messages", "response", "thinking", "tools", "request", "raw", "tokens", "cache")
 
 
 @pytest.fixture
@@ -125,6 +125,22 @@ def test_a_new_run_is_accessible_in_each_of_its_views(page: Page) -> None:
     page.locator("[data-run]").click()
     expect(page.locator("[data-form-errors]")).to_be_visible()
     found += [f"refused {line}" for line in barriers(page, ".pg")]
+
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_comparison_is_accessible_and_keeps_to_the_page(
+    open_page: Callable[..., Page], recorded: dict[str, int], width: int
+) -> None:
+    page = open_page(width=width, height=900, expect_errors=True)
+    found = []
+    a, b, c = (recorded[reason] for reason in ("completed", "max_rounds", "provider_failed"))
+    for query in (f"a={a}&b={b}", f"a={c}&b={a}&view=side", f"run={a}&run={b}&run={c}"):
+        page.goto(f"/admin/playground/compare/?{query}")
+        unfold(page, ".pg-compare")
+        found += [f"{query} {line}" for line in barriers(page)]
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, query
 
     assert not found, "\n".join(found)
 

@@ -100,6 +100,23 @@ def test_selected_runs_are_tagged_and_exported(page: Page, tmp_path: Path) -> No
     expect(bar).to_contain_text(f"{len(rows(page))} runs selected")
 
 
+def test_two_selected_runs_are_compared_and_change_places(page: Page) -> None:
+    page.goto(RUNS)
+    newer, older = (int(row.removeprefix("run_")) for row in rows(page)[:2])
+    bar, boxes = page.locator("#selection"), page.locator("td.ck input")
+    boxes.nth(0).check()
+    expect(bar.get_by_role("link", name="Compare")).to_be_hidden()
+    boxes.nth(1).check()
+
+    bar.get_by_role("link", name="Compare").click()
+    page.wait_for_url(f"**/compare/?a={older}&b={newer}")
+    expect(page.locator(".pg-ab__card")).to_contain_text([f"run {older}", f"run {newer}"])
+    page.get_by_role("link", name="Swap A and B").focus()
+    page.keyboard.press("Enter")
+
+    page.wait_for_url(f"**/compare/?a={newer}&b={older}")
+
+
 def test_selection_outlives_news_of_its_rows(page: Page) -> None:
     pk = start(page, "slow-writer", "Write something long, slowly.")
     page.goto(RUNS)

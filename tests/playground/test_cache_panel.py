@@ -69,7 +69,7 @@ def test_a_round_reads_what_the_one_before_sent(client: Client, user: User) -> N
 
     assert "Nothing was answered before it in this run" in first and "cache boundary" in first
     assert "The provider read what it could." in second and "Messages kept 2 of 2" in second
-    assert "none: it goes on at byte" in second and "Transcript, 2 messages" in second
+    assert "none: it goes on after all that was sent before, at byte" in second and "Transcript, 2 messages" in second
     assert second.count(" same ") >= 3 and " new " in second
     assert not [finding for finding in run.findings if finding["id"] in ("prefix_changed", "cached_below_planned")]
 
@@ -149,6 +149,6 @@ def test_two_runs_part_at_the_skill_that_changed(user: User) -> None:
     html = client.get("/admin/playground/compare/", {"a": a.pk, "b": b.pk}).content.decode()
     shown = text_of(html[html.index('id="cache"') :])
 
-    assert re.search(r"First difference S Returns at byte [\d,]+ of the body", shown)
-    assert "Before 30 days." in shown and "Now 14 days." in shown
+    assert re.search(r"First difference after [\d,]+ bytes of the prompt, at byte [\d,]+ of the body", shown)
+    assert "Before S Returns 30 days." in shown and "Now S Returns 14 days." in shown
     assert "B, as if it had followed A" in shown

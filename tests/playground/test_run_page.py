@@ -179,7 +179,7 @@ def test_a_dry_run_says_what_it_assembled_and_what_its_first_round_would_cost(cl
     tokens = run.steps.get().data["input_tokens_estimate"]
     assert f"Nothing was sent. About {tokens} tokens were assembled in 0.08 s. 1 warning." in note
     assert f"The prompt of round 1 would cost about {money(tokens * Decimal('0.25') / 1_000_000)}." in note
-    assert note.endswith("Run it")
+    assert note.endswith("Run it for real")
 
 
 # --- figures ---

@@ -17,6 +17,8 @@ ROUNDS_AT_ONCE = 25
 # Ticks of the axis stand at one of these distances, in seconds.
 TICKS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 86_400)
 MOST_TICKS = 5
+# Findings that a word says; of the others, notes are left to the pages of the runs.
+CACHE_MISSES = {"prefix_changed": "cache miss", "cached_below_planned": "cache miss"}
 MIN_WIDTH = 0.5
 
 
@@ -138,8 +140,9 @@ def _load(side: Side, first: int, last: int) -> _Loaded:
     round_of = {row.sequence: row.round for row in rows}
     findings: dict[int, list[str]] = {}
     for finding in side.run.findings or ():
-        if (number := round_of.get(finding.get("sequence"))) is not None and finding.get("severity") != "note":
-            findings.setdefault(number, []).append(str(finding.get("title") or ""))
+        word = CACHE_MISSES.get(finding.get("id")) or (finding.get("severity") != "note" and finding.get("title"))
+        if word and (number := round_of.get(finding.get("sequence"))) is not None:
+            findings.setdefault(number, []).append(str(word))
     usages = {row.round: row.data.get("usage") or {} for row in rows if row.kind == StepKind.RESPONSE}
     return _Loaded(
         rounds={number: round for number, round in rounds.items() if _call_of(round)},

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.text import Truncator
+
 from llmcore.configuration import sha256_of_text
 from llmcore.prompts.assembly import Source
 from playground.numbers import SPACE, tokens
@@ -15,6 +17,7 @@ from playground.reading.compare.texts import Piece
 # So many names of a list that all runs have are named; more are counted.
 NAMED = 4
 NOTHING = "–"
+VALUE_CHARS = 80
 PARAMETERS = {
     "temperature": "Temperature",
     "top_p": "Top p",
@@ -71,6 +74,7 @@ def _values(side: Side) -> dict[str, _Value]:
         "Override": _override(side),
         **{label: _plain((plan.parameters or {}).get(name)) for name, label in PARAMETERS.items()},
         **{label: _plain((plan.limits or {}).get(name)) for name, label in LIMITS.items()},
+        "Variables": _variables(run.request.get("variables") or {}),
         "Workspace": _text(configuration.get("workspace")),
         "Goes on from": _text(_origin(side)),
         "Dry run": _plain(run.dry_run),
@@ -145,6 +149,11 @@ def _override(side: Side) -> _Value:
     found = [segment.tokens for segment in side.plan.segments if segment.source is Source.OVERRIDE]
     size = f", {tokens(sum(found))}{SPACE}tok" if found else ", empty" if not text and not side.lacks else ""
     return _Value((mode, sha256_of_text(text), sum(found)), f"{mode}{size}")
+
+
+def _variables(values: Mapping[str, str]) -> _Value:
+    shown = ", ".join(f"{name} = {Truncator(value).chars(VALUE_CHARS)}" for name, value in values.items())
+    return _Value(dict(values), shown or NOTHING)
 
 
 def _origin(side: Side) -> str:
