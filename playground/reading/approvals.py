@@ -106,7 +106,9 @@ def _with_calls(run: Run, cards: list[ActionCard], *, round: int) -> Waiting:
     steps = RunStep.objects.filter(run=run, round=round).order_by("sequence")
     answers = [step for step in steps if step.kind == StepKind.RESPONSE]
     step = answers[-1].sequence if answers else None
-    content = load_contents(run.pk, [answers[-1].data["message"]]) if answers else {}
+    # A fork may begin with calls that are left of the run that it goes on from.
+    digests = [answers[-1].data["message"]] if answers else (run.plan or {}).get("state", {}).get("messages", [])[-1:]
+    content = load_contents(run.pk, digests)
     message = next((Message.from_json(value) for value in content.values() if value), None)
     calls = message.tool_calls if message else ()
     ran = {step.data.get("call_id") for step in steps if step.kind == StepKind.TOOL_RESULT}

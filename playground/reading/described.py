@@ -73,7 +73,7 @@ def describe(content: Mapping[str, Any] | None) -> Described:
     if not content:
         return Described(gone=True, wants=WANTS[ActionKind.CALL])
     action = Action.from_json(content["action"])
-    arguments, _ = _bounded(pretty(content.get("arguments")))
+    arguments, left_out = _bounded(pretty(content.get("arguments")))
     common: dict[str, Any] = {
         "title": words(action.title),
         "wants": WANTS[action.kind],
@@ -90,8 +90,11 @@ def describe(content: Mapping[str, Any] | None) -> Described:
         return Described(**common, command=command, shell=action.shell, measured=measured, left_out=left_out)
     if action.diff:
         return Described(**common, path=visible(action.path), **_difference(action.diff))
-    _, left_out = _bounded(pretty(content.get("arguments")))
-    return Described(**common, left_out=left_out)
+    parts = [
+        *(["the end of the title"] if len(action.title) > MAX_WORDS_CHARS else []),
+        *([left_out] if left_out else []),
+    ]
+    return Described(**common, left_out=" and ".join(parts))
 
 
 def words(text: str) -> str:

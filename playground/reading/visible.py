@@ -42,6 +42,6 @@ def unseen_marked(text: str) -> SafeString:
 def foreign(texts: Iterable[str]) -> str:
     """Which characters beyond ASCII there are, by their names: a letter may look like another one."""
     found = dict.fromkeys(char for text in texts for char in text if not char.isascii() and not is_unseen(char))
-    names = [f"“{char}” {unicodedata.name(char, f'U+{ord(char):04X}').lower()}" for char in list(found)[:MOST_NAMES]]
+    names = [f"“{char}” is {unicodedata.name(char, f'U+{ord(char):04X}').lower()}" for char in list(found)[:MOST_NAMES]]
     more = f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
     return ", ".join(names) + more

@@ -22,6 +22,7 @@ from llmcore.tools.registry import ToolRegistry
 from llmcore.tools.replacement import Mode, Replacement
 from playground.models import ProposedAction, Run
 from playground.privacy import PrivacyLevel
+from playground.reading.approvals import read_waiting
 from playground.services.decide_action import decide_action
 from playground.services.delete_run import delete_run
 from playground.services.drive_run import drive_run
@@ -304,6 +305,17 @@ def test_what_was_approved_in_the_parent_is_asked_again_in_its_child() -> None:
         point = read_fork_point(run=parent, at=sequence(parent, "request", 2))
         assert point.fork.state.decisions == decided.decisions == {}
         assert DecisionKind.APPROVE not in point.fork.state.decisions.values()
+
+
+def test_calls_that_are_left_of_the_parent_are_asked_about_in_the_child(done: Counter[str]) -> None:
+    ask = (Replacement(tool="refund", mode=Mode.ASK),)
+    with shop(Turn(tool_calls=[call("look_up", n=1), call("refund", n=1)]), Turn(text="Done.")) as served:
+        parent = served.run(replacements=ask)
+        assert parent.status == "awaiting_approval"
+        child = fork(served, parent, sequence(parent, "action", 1), replacements=ask)
+        assert child.status == "awaiting_approval" and not done
+        turn = read_waiting(child, user=UserFactory(is_superuser=True), now=timezone.now())
+        assert [(asked.name, bool(asked.card)) for asked in turn.calls] == [("look_up", False), ("refund", True)]
 
 
 def test_recorded_results_need_a_run_that_has_them() -> None:
