@@ -164,7 +164,7 @@ def test_skills_are_chosen_found_and_ordered_by_keyboard(form: Page) -> None:
     expect(up).to_be_focused()
     assert [text.split()[0:2] for text in numbers(form, "skills")] == [["1", "Invoice"], ["2", "Gift"]]
     settled(form)
-    forced = form.locator("#preview .pg-seg.p-skill .pg-src__n").all_inner_texts()
+    forced = form.locator("#preview .pg-ledger .pg-src__n").all_inner_texts()
     assert [name for name in forced if name in ("Gift cards", "Invoice corrections")] == [
         "Invoice corrections",
         "Gift cards",

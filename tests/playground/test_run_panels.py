@@ -171,7 +171,7 @@ def test_a_later_round_shows_only_what_is_new(client: Client, user: User) -> Non
     html = open_step(client, run, 5, "messages")
 
     assert "4 messages : 2 new, 2 unchanged" in text_of(html)
-    assert "A Model" in text_of(html) and "T Tool result" in text_of(html), "they came from somewhere too"
+    assert "A Model" in text_of(html) and "T look_up" in text_of(html), "they came from somewhere too"
     assert html.count('href="#step-3" data-jump') == 2, "the call and its result lead to what ran it"
     assert "Tool definitions" not in html
     assert "2 earlier messages unchanged" in html

@@ -75,11 +75,14 @@ class MessageView:
     @property
     def came_from(self) -> str:
         """The name of its source, where no segment says it."""
-        return "" if any(block.source for block in self.blocks) else CAME_FROM.get(self.source, "")
+        if any(block.source for block in self.blocks):
+            return ""
+        return self.message.name or CAME_FROM.get(self.source, "")
 
     @property
     def role(self) -> str:
-        return f"{self.message.role} · {self.message.name}" if self.message.name else self.message.role
+        named = self.message.name and not self.came_from
+        return f"{self.message.role} · {self.message.name}" if named else self.message.role
 
     @property
     def preview(self) -> str:
