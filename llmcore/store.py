@@ -31,7 +31,7 @@ from llmcore.models import (
 )
 from llmcore.providers.base import ModelCall
 from llmcore.redaction import Redactor
-from llmcore.usage import COUNTS, Prices, Usage
+from llmcore.usage import COUNTS, Usage
 
 # Stands for a key that isn't needed; it makes a request look as the real one, masked.
 PLACEHOLDER = "key-not-read"
@@ -261,12 +261,7 @@ def model_value(row: LanguageModel) -> values.LanguageModel:
         tokenizer=tokenizer,
         token_ratio=correction(ratios),
         token_samples=len(ratios),
-        prices=Prices(
-            input=row.input_price,
-            cache_read=row.cache_read_price,
-            cache_creation=row.cache_creation_price,
-            output=row.output_price,
-        ),
+        prices=row.prices,
     )
 
 

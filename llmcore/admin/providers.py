@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import method_decorator
+from django.utils.formats import date_format
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.debug import sensitive_post_parameters
@@ -18,6 +21,7 @@ from llmcore.forms.providers import ProviderForm, key_state
 from llmcore.keys import read_key
 from llmcore.models import LanguageModel, Provider
 from llmcore.providers.registry import adapters
+from llmcore.usage import Prices
 
 
 @admin.register(Provider)
@@ -143,10 +147,12 @@ class LanguageModelAdmin(admin.ModelAdmin):
     class Media:
         css = {"all": ["llmcore/admin.css"]}
 
-    list_display = ["name", "label", "provider", "context_window", "max_output_tokens", "prices", "enabled"]
+    list_display = ["name", "label", "provider", "context_window", "max_output_tokens", "shown_prices", "enabled"]
     list_filter = ["enabled", "provider"]
     list_select_related = ["provider"]
     search_fields = ["name", "label", "provider__name"]
+    readonly_fields = ["shipped"]
+    actions = ["take_shipped_prices"]
     fieldsets = [
         (None, {"fields": ["provider", "name", "label", "enabled"]}),
         (gettext_lazy("Size"), {"fields": [("context_window", "max_output_tokens")]}),
@@ -168,14 +174,67 @@ class LanguageModelAdmin(admin.ModelAdmin):
         (
             gettext_lazy("Prices"),
             {
-                "fields": ["input_price", "output_price", "cache_read_price", "cache_creation_price"],
+                "fields": [("input_price", "output_price"), ("cache_read_price", "cache_creation_price"), "shipped"],
                 "description": gettext_lazy("Cached tokens without a price of their own cost as much as input."),
             },
         ),
     ]
 
     @admin.display(description=gettext_lazy("input / output, $ per million"), empty_value="–")
-    def prices(self, obj: LanguageModel) -> str:
+    def shown_prices(self, obj: LanguageModel) -> str:
         if obj.input_price is None or obj.output_price is None:
             return ""
-        return f"{obj.input_price.normalize():f} / {obj.output_price.normalize():f}"
+        return f"{dollars(obj.input_price)} / {dollars(obj.output_price)}"
+
+    @admin.display(description=gettext_lazy("shipped prices"))
+    def shipped(self, obj: LanguageModel) -> str:
+        """What this version knows of the price, since when and where from, and whether it is the one above."""
+        known = obj.shipped_prices if obj.pk else None
+        if known is None:
+            return _("None for this model at this address: enter them where its provider tells them.")
+        parts = [known.note] if known.note else []
+        if known.prices.input is not None:
+            same = known.prices == obj.prices
+            parts.insert(0, _("These ones.") if same else _("%s. Your own ones count.") % listed(known.prices))
+        return format_html(
+            '{} {} <a href="{}">{}</a>',
+            " ".join(map(str, parts)),
+            _("As of %s, from") % date_format(known.as_of, "j F Y"),
+            known.source,
+            known.source,
+        )
+
+    @admin.action(description=gettext_lazy("Take the shipped prices"), permissions=["change"])
+    def take_shipped_prices(self, request: HttpRequest, rows: QuerySet[LanguageModel]) -> None:
+        changed, unknown = [], []
+        for row in rows.select_related("provider"):
+            known = row.shipped_prices
+            if known is None or known.prices.input is None:
+                unknown.append(str(row))
+            elif known.prices != row.prices:
+                row.prices = known.prices
+                row.save()
+                self.log_change(request, row, [{"changed": {"fields": [str(gettext_lazy("prices"))]}}])
+                changed.append(str(row))
+        if changed:
+            messages.success(request, _("Now at the shipped prices: %s.") % ", ".join(changed))
+        if unknown:
+            messages.warning(request, _("No prices are shipped for %s.") % ", ".join(unknown))
+        if not changed and not unknown:
+            messages.info(request, _("They have the shipped prices already."))
+
+
+def listed(prices: Prices) -> str:
+    """Prices in words, those that there are."""
+    named = (
+        (_("input"), prices.input),
+        (_("output"), prices.output),
+        (_("cached read"), prices.cache_read),
+        (_("cache write"), prices.cache_creation),
+    )
+    return ", ".join(f"{name} {dollars(price)}" for name, price in named if price is not None)
+
+
+def dollars(price: Decimal) -> str:
+    """Without the zeros that say nothing; never in powers of ten."""
+    return f"{price.normalize():f}"

@@ -14,7 +14,9 @@ from llmcore.detection.found import FoundModel, FoundProvider
 from llmcore.keys import use_environment_key
 from llmcore.models import Configuration, LanguageModel, Provider
 from llmcore.providers.local_servers import is_loopback
+from llmcore.providers.price_list import shipped_prices
 from llmcore.tools.registry import all_tools
+from llmcore.usage import Prices
 
 # Skills may fill about a third of a window: three bytes are not yet a token.
 SKILL_BYTES_PER_TOKEN = 1.2
@@ -37,6 +39,10 @@ def new_provider(found: FoundProvider) -> Provider:
 
 
 def new_model(provider: Provider, model: ModelValue) -> LanguageModel:
+    """A model as its provider describes it; where that tells no price, with the one that is shipped."""
+    prices = model.prices
+    if prices == Prices() and (shipped := shipped_prices(provider.adapter, provider.base_url, model.name)):
+        prices = shipped.prices
     row = LanguageModel(
         provider=provider,
         name=model.name,
@@ -49,10 +55,10 @@ def new_model(provider: Provider, model: ModelValue) -> LanguageModel:
         supports_thinking=model.supports_thinking,
         thinking_control=model.thinking_control,
         supports_images=model.supports_images,
-        input_price=model.prices.input,
-        cache_read_price=model.prices.cache_read,
-        cache_creation_price=model.prices.cache_creation,
-        output_price=model.prices.output,
+        input_price=prices.input,
+        cache_read_price=prices.cache_read,
+        cache_creation_price=prices.cache_creation,
+        output_price=prices.output,
     )
     row.full_clean()
     row.save()

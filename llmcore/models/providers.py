@@ -10,6 +10,8 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from llmcore.models.base_url import clean_base_url, host_of
+from llmcore.providers.price_list import ShippedPrices, shipped_prices
+from llmcore.usage import Prices
 
 
 class Provider(models.Model):
@@ -192,6 +194,25 @@ class LanguageModel(models.Model):
     def path(self) -> str:
         """What tells it from all others of this site, also after it is gone."""
         return f"{self.provider.slug}/{self.name}"
+
+    @property
+    def prices(self) -> Prices:
+        return Prices(
+            input=self.input_price,
+            cache_read=self.cache_read_price,
+            cache_creation=self.cache_creation_price,
+            output=self.output_price,
+        )
+
+    @prices.setter
+    def prices(self, prices: Prices) -> None:
+        self.input_price, self.output_price = prices.input, prices.output
+        self.cache_read_price, self.cache_creation_price = prices.cache_read, prices.cache_creation
+
+    @property
+    def shipped_prices(self) -> ShippedPrices | None:
+        """What this version knows of its price, if it is asked for at the service itself."""
+        return shipped_prices(self.provider.adapter, self.provider.base_url, self.name)
 
     @property
     def usable(self) -> bool:

@@ -1,4 +1,4 @@
-"""Models of services that don't tell their windows and prices: one file for each wire format, with date and source."""
+"""Models of services that don't tell their windows: one file for each wire format, with date and source."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from llmcore.configuration import LanguageModel
 from llmcore.detection.found import FoundModel
 from llmcore.providers.json_text import decode_json
+from llmcore.providers.price_list import usual_prices
 from llmcore.usage import Prices
 
 
@@ -18,11 +19,12 @@ def models_of(adapter: str) -> tuple[FoundModel, ...]:
     if not file.is_file():
         return ()
     data: Any = decode_json(file.read_bytes())
-    return tuple(found_model(entry, data["as_of"]) for entry in data["models"])
+    return tuple(found_model(adapter, entry, data["as_of"]) for entry in data["models"])
 
 
-def found_model(entry: Mapping[str, Any], as_of: str) -> FoundModel:
-    """An entry of a file. Prices are US dollars per million tokens, written as strings so that they stay exact."""
+def found_model(adapter: str, entry: Mapping[str, Any], as_of: str) -> FoundModel:
+    """An entry of a file, with the price that is shipped for it."""
+    shipped = usual_prices(adapter, entry["name"])
     return FoundModel(
         model=LanguageModel(
             name=entry["name"],
@@ -32,7 +34,7 @@ def found_model(entry: Mapping[str, Any], as_of: str) -> FoundModel:
             supports_temperature=entry["temperature"],
             supports_thinking=entry["thinking"],
             supports_images=entry["images"],
-            prices=Prices.from_json(entry["prices"]),
+            prices=shipped.prices if shipped else Prices(),
         ),
         thinking=entry.get("ask_thinking"),
         note=" ".join(filter(None, (f"Window and prices as of {as_of}.", entry.get("note")))),
