@@ -7,6 +7,7 @@ from llmcore.conf import settings
 from llmcore.recent_records import remember_records
 from llmcore.redaction import Redactor
 from llmcore.redaction.logs import redact_log
+from llmcore.site_hooks import site_hooks
 from llmcore.tools.builtin.artifacts import register_tool, site_artifacts
 from llmcore.tools.registry import site_tools
 from llmcore.workspaces import workspaces
@@ -24,5 +25,6 @@ class LLMCoreConfig(AppConfig):
         workspaces()
         # A site's tools are registered by importing them, as the admin finds each app's `admin.py`.
         autodiscover_modules("llm_tools")
+        site_hooks()
         # Last, so that it knows the types of artifacts that the apps have registered.
         register_tool(site_tools, site_artifacts)

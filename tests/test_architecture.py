@@ -25,6 +25,7 @@ DJANGO_PARTS = (
     "llmcore.diagnostics",
     "llmcore.llm_tools",
     "llmcore.recent_records",
+    "llmcore.site_hooks",
     "llmcore.workspaces",
     "llmcore.enrollment",
     "llmcore.keys",

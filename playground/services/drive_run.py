@@ -17,8 +17,10 @@ from llmcore import store
 from llmcore.errors import LLMError, SecretUnavailable
 from llmcore.metering.client import ModelClient, open_http
 from llmcore.redaction import Redactor
+from llmcore.runs.hooks import Hooks
 from llmcore.runs.loop import LoopEnd, ToolLoop
 from llmcore.runs.outcome import EndReason, Outcome
+from llmcore.site_hooks import site_hooks
 from llmcore.tools.execute import is_async
 from llmcore.tools.replacement import Mode
 from llmcore.trace import ErrorData, RunTrace, StepKind
@@ -97,6 +99,7 @@ class Drive:
         self._cancelled = False
         self._goes_on = self._run.plan is not None
         self._policy = store.load_policy(self._run.user)
+        self._hooks = Hooks()
         self._error: ErrorData | None = None
 
     def drive(self) -> None:
@@ -123,6 +126,7 @@ class Drive:
 
     def _begin(self) -> Segment:
         request = RunRequest.from_json(self._run.request)
+        self._hooks = site_hooks()
         self._policy = self._policy.asking(item.tool for item in request.replacements if item.mode is Mode.ASK)
         if self._goes_on:
             segment = next_segment(self._run)
@@ -152,6 +156,7 @@ class Drive:
                 redact=self._redactor.patterns,
                 after_tool=connections.close_all,
                 policy=self._policy,
+                hooks=self._hooks,
                 fallbacks=segment.configuration.fallbacks,
             )
             try:
