@@ -78,8 +78,14 @@ def client(http: httpx.AsyncClient, notes: Notes) -> ModelClient:
     return ModelClient(http=http, meter=notes, now=lambda: NOW, sleep=notes.sleep, jitter=lambda: 0.0)
 
 
-@pytest.fixture(params=WIRES, ids=lambda voice: voice.adapter)
+@pytest.fixture(params=VOICES, ids=lambda voice: voice.adapter)
 def voice(request: pytest.FixtureRequest) -> Voice:
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture(params=WIRES, ids=lambda voice: voice.adapter)
+def wire(request: pytest.FixtureRequest) -> Voice:
+    """For what takes real time: one adapter for each way of reading answers."""
     return request.param  # type: ignore[no-any-return]
 
 
@@ -217,6 +223,25 @@ async def test_a_server_that_is_not_there_is_a_connection_error(client: ModelCli
     assert completion.response.finish_reason is None
 
 
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({"retry_after": "7"}, 7.0),
+        ({"retry_after": "0.25"}, 0.25),
+        ({"retry_after": "Wed, 21 Oct 2026 07:27:45 GMT"}, 15.0),
+        ({"retry_after_ms": "1500", "retry_after": "60"}, 1.5),
+    ],
+)
+async def test_every_adapter_waits_as_long_as_the_server_asks(
+    voice: Voice, client: ModelClient, notes: Notes, headers: dict[str, str], wait: float
+) -> None:
+    async with serve_script(refusing(429, **headers), voice.script(HELLO, stream=True)) as server:
+        completion = await ask(client, retrying(voice, server.origin), observer=notes)
+
+    assert (completion.response.text, completion.attempts) == ("Hello there", 2)  # W4
+    assert notes.slept == [wait]
+
+
 async def test_a_stream_cut_after_its_first_token_is_not_tried_again(
     voice: Voice, client: ModelClient, notes: Notes
 ) -> None:
@@ -281,9 +306,9 @@ async def test_a_connection_closed_behind_our_back_is_opened_anew_without_counti
     assert server.connections == 2
 
 
-async def test_silence_ends_at_the_read_deadline(voice: Voice, client: ModelClient) -> None:
+async def test_silence_ends_at_the_read_deadline(wire: Voice, client: ModelClient) -> None:
     async with serve_script(Script(whole=False, ending="hang")) as server:
-        call = call_to(voice, server.origin, provider={"read_timeout_s": 0.05})
+        call = call_to(wire, server.origin, provider={"read_timeout_s": 0.05})
         completion = await ask(client, call)
 
     error = completion.response.error
@@ -292,11 +317,11 @@ async def test_silence_ends_at_the_read_deadline(voice: Voice, client: ModelClie
     assert "0.05 s" in error.message
 
 
-async def test_an_endless_answer_ends_at_the_total_deadline(voice: Voice, client: ModelClient) -> None:
-    whole = voice.script(HELLO, stream=True)
+async def test_an_endless_answer_ends_at_the_total_deadline(wire: Voice, client: ModelClient) -> None:
+    whole = wire.script(HELLO, stream=True)
     endless = replace(whole, writes=whole.writes[:-3], ending="hang")
     async with serve_script(endless) as server:
-        call = call_to(voice, server.origin, provider={"total_timeout_s": 1.2, "max_attempts": 3})
+        call = call_to(wire, server.origin, provider={"total_timeout_s": 1.2, "max_attempts": 3})
         completion = await ask(client, call)
 
     error = completion.response.error
