@@ -47,15 +47,17 @@ class DiffLine:
 class Described:
     """What a call would do, in the words and lines that are shown; `gone` where that is no longer stored.
 
-    `foreign` names characters that may look like others, `measured` says how much there is, and `left_out` what isn't
-    shown of it.
+    `is_new` says that there is no such file yet, `foreign` names characters that may look like others, `measured` says
+    how much there is, and `left_out` what isn't shown of it. `exact` says that the command is shown as it is.
     """
 
     title: str = ""
     wants: str = ""
     command: str = ""
+    exact: bool = False
     shell: bool = False
     path: str = ""
+    is_new: bool = False
     directory: str = ""
     timeout_s: float | None = None
     diff: tuple[DiffLine, ...] = ()
@@ -87,9 +89,13 @@ def describe(content: Mapping[str, Any] | None) -> Described:
     if action.command:
         command, left_out = _bounded(action.command)
         measured = _lines(action.command)
-        return Described(**common, command=command, shell=action.shell, measured=measured, left_out=left_out)
+        exact = command == action.command
+        return Described(
+            **common, command=command, exact=exact, shell=action.shell, measured=measured, left_out=left_out
+        )
     if action.diff:
-        return Described(**common, path=visible(action.path), **_difference(action.diff))
+        is_new = action.before_sha256 is None
+        return Described(**common, path=visible(action.path), is_new=is_new, **_difference(action.diff))
     parts = [
         *(["the end of the title"] if len(action.title) > MAX_WORDS_CHARS else []),
         *([left_out] if left_out else []),

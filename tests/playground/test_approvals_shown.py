@@ -87,6 +87,7 @@ def test_letters_that_look_like_others_are_named() -> None:
 def test_empty_stretches_are_counted_so_that_nothing_waits_below_them() -> None:
     shown = command("ls" + "\n" * 500 + "rm -rf /")
     assert shown.command == "ls\n⟨499 empty lines⟩\nrm -rf /" and shown.measured == "501 lines"
+    assert not shown.exact and command("ls -la\ncat x").exact, "only what is shown as it is can be copied"
     assert command("ls" + " " * 900 + "; rm -rf /").command == "ls⟨900 spaces⟩; rm -rf /"
     assert command("ls\n\n  \n\t\n \nrm x").command == "ls\n⟨4 empty lines⟩\nrm x"
     assert command("for x in *\ndo\n\n  echo 1\ndone").command == "for x in *\ndo\n\n  echo 1\ndone"
@@ -138,7 +139,8 @@ def test_what_is_not_shown_of_a_difference_is_said_and_all_of_it_counted() -> No
 
 def test_a_binary_file_that_is_replaced_shows_what_comes() -> None:
     diff = Change(parts=("image.png",), before=b"\x89\0", after=b"-rm\n+x\n").diff
-    action = Action(kind=ActionKind.FILE_CHANGE, title="Change", path="image.png", diff=diff)
+    action = Action(kind=ActionKind.FILE_CHANGE, title="Change", path="image.png", diff=diff, before_sha256="0" * 64)
+    assert not described(action).is_new and change(None, "x").is_new
     assert lines(described(action)) == [
         ("", "Binary file of 2 bytes, replaced by this text:"),
         ("", "@@ -0,0 +1,2 @@"),
