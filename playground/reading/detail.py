@@ -28,7 +28,7 @@ from playground.reading.steps import Line
 
 CALL_TABS = (messages, response, thinking, tools, request, raw, tokens_panel, cache)
 RULED = {"auto_approve": "approved", "deny": "denied", "require": "asked for"}
-ASSEMBLED_TABS = (messages, tools, request)
+ASSEMBLED_TABS = (messages, tools, request, cache)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

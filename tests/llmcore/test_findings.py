@@ -474,6 +474,17 @@ def test_a_prefix_that_was_not_read_from_the_cache_is_noted_once() -> None:  # F
     assert finding.impact == "10,000 tokens uncached"
 
 
+def test_a_prefix_that_waited_too_long_is_told_to_have_expired() -> None:
+    usage = {"input_tokens": 5_000, "output_tokens": 20, "total_tokens": 5_020, "cache_read_input_tokens": 0}
+    told = story().call(asked={"adapter": "openai_chat"}, usage=usage)
+    told.now += 400
+    told.call(asked={"adapter": "openai_chat"}, usage=usage)
+
+    finding = next(f for f in told.find() if f.id == "cached_below_planned")
+
+    assert "6 min 40 s had passed; such a prefix is kept for about 5 min 0 s." in finding.detail
+
+
 def test_a_prompt_above_four_fifths_of_the_window_is_found_at_its_peak() -> None:
     told = story()
     for count in (700, 820, 930, 850):

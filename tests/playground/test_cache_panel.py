@@ -11,12 +11,14 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
+from llmcore.prompts.cache import Reason, Reuse
+from llmcore.providers.prompt_cache import OPENAI, CacheRules
 from llmcore.providers.scripted.scenario import Turn
 from llmcore.tools.base import Tool
 from llmcore.usage import Usage
 from playground.erasure import delete_contents
 from playground.models import Run
-from playground.reading.cache_map import read_cache_map, request_before
+from playground.reading.cache_map import explained, read_cache_map, request_before
 from playground.reading.step_record import StepRecord
 from playground.services.start_run import write_run
 from tests.factories import SkillFactory, UserFactory
@@ -121,6 +123,32 @@ def test_a_provider_that_reports_nothing_is_told(client: Client, user: User) -> 
     run = recorded.end()
 
     assert "5,000 tokens planned, none reported. The provider doesn't report" in panel(client, run, 2)
+
+
+def test_a_dry_run_shows_its_tiers(client: Client, user: User) -> None:
+    with script(Turn(text="Done."), system_prompt=LONG, skills=[SkillFactory(slug="returns", name="Returns")]) as site:
+        run = cached_run(site, user, dry_run=True)
+
+    shown = panel(client, run, 1)
+
+    assert "Nothing was sent." in shown and "Planned" not in shown
+    assert re.search(
+        r"Tier 1 .* Configuration prompt cache boundary .* Tier 2 .* Returns cache boundary .* Tier 3", shown
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "rules", "words"),
+    [
+        (Reason.BELOW_MINIMUM, OPENAI, "this provider caches prompts from 1,024 tokens on"),
+        (Reason.EXPIRED, OPENAI, "Expired: 6 min 40 s had passed, and a prefix is kept for about 5 min 00 s."),
+        (Reason.NO_ANSWER, OPENAI, "no answer"),
+    ],
+)
+def test_each_reason_has_its_words(reason: Reason, rules: CacheRules, words: str) -> None:
+    said = explained(Reuse(reason=reason, rules=rules, planned=5_000, reported=0, idle_s=400))
+
+    assert words in said.replace("\xa0", " ")
 
 
 def test_of_deleted_contents_the_figures_are_left(client: Client, user: User) -> None:

@@ -323,6 +323,31 @@ def test_long_runs_are_read_and_shown_a_page_at_a_time(client: Client, user: Use
     assert len(long) <= len(short)
 
 
+def test_very_large_texts_and_very_many_calls_keep_the_page_small(client: Client, user: User) -> None:
+    runs = []
+    for letter in "ab":
+        recorded = RecordedRun(user, system="\n".join(f"{letter}{n} " + "long " * 100 for n in range(3_000)))
+        calls = [ToolCall(id=f"{letter}{n}", name="look_up", arguments={"n": n}) for n in range(150)]
+        recorded.request()
+        recorded.response(calls=calls, finish_reason=FinishReason.TOOL_CALLS)
+        for made in calls:
+            recorded.tool_call(made)
+            recorded.tool_result(made, letter * 200_000)
+        runs.append(recorded.end(rounds=1, tool_calls=150, answer=f"{letter} " * 500_000))
+
+    html = html_of(client, *runs)
+
+    assert len(html) < 700_000
+    assert "100 more calls are on the pages of the runs." in text_of(html)
+    assert "more lines:" in html and "Only the beginning was compared." in html
+
+
+def test_who_may_not_see_raw_requests_gets_no_layout_of_captured_ones(client: Client, user: User) -> None:
+    a, b = pair(user, capture_raw=True)
+
+    assert "The requests can't be laid out" in section(html_of(client, a, b), "h-cache")
+
+
 def test_the_cost_of_a_free_run_compares(client: Client, user: User) -> None:
     a, b = pair(user, cost=Decimal(0))
 

@@ -350,7 +350,7 @@ def test_a_dry_run_shows_the_exact_body_and_a_later_run_says_whether_it_matches(
 
     html = open_step(client, parent, 1, "request")
 
-    assert tabs_of(html) == ["messages", "tools", "request"]
+    assert tabs_of(html) == ["messages", "tools", "request", "cache"]
     assert ">1.50<" in html
     assert client.get(url_of(parent, 1), {"tab": "request", "box": "body", "as": "text"}).content == (
         b'{"model": "demo-1", "n": 1.50}'

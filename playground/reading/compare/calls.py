@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from llmcore.messages import Message
@@ -12,6 +13,11 @@ from playground.reading.compare.sequences import changes_between
 from playground.reading.compare.sides import Side
 from playground.reading.steps import StepRow
 from playground.rows import load_contents
+
+# So many pairs of calls are shown at once; a model may ask for any number in a round.
+MOST_PAIRS = 100
+# Results that are longer are not read to be compared.
+MOST_BYTES = 100_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,9 +72,9 @@ def calls_of(rows: Iterable[StepRow]) -> dict[int, list[Called]]:
 
 
 def paired_calls(sides: Sequence[Side], a: Sequence[Called], b: Sequence[Called]) -> Iterator[CallPair]:
-    """The calls of both in their order. What has no counterpart with the same arguments is paired with the next call
-    of the same tool between the same neighbors."""
-    pairs = list(_aligned(a, b))
+    """The first `MOST_PAIRS` of the calls of both, in their order. What has no counterpart with the same arguments is
+    paired with the next call of the same tool between the same neighbors."""
+    pairs = list(islice(_aligned(a, b), MOST_PAIRS))
     texts = _result_texts(sides, pairs)
     for one, other in pairs:
         same = None
@@ -104,7 +110,9 @@ def _same_result(one: Called, other: Called, texts: Sequence[Mapping[str, str]])
 
 def _result_texts(sides: Sequence[Side], pairs: Sequence[tuple[Called | None, Called | None]]) -> list[dict[str, str]]:
     """What the tools gave, where size and beginning don't tell the results apart; by digest, for each run."""
-    alike = [(a, b) for a, b in pairs if a and b and a.size == b.size and a.said == b.said]
+    alike = [
+        (a, b) for a, b in pairs if a and b and a.size == b.size and a.said == b.said and (a.size or 0) <= MOST_BYTES
+    ]
     wanted = [{call.message for call in calls if call.message} for calls in zip(*alike, strict=True)]
     return [_texts(side, digests) for side, digests in zip(sides, wanted or [set(), set()], strict=True)]
 

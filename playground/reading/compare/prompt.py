@@ -14,7 +14,7 @@ from llmcore.trace import StepKind
 from playground.models import RunStep
 from playground.reading.boxes import pretty
 from playground.reading.compare.sides import Side
-from playground.reading.compare.texts import DiffLine, Piece, line_diff
+from playground.reading.compare.texts import DiffLine, Piece, bounded, line_diff
 from playground.rows import load_contents
 
 # The whole of a text that both have, as far as a page shows it.
@@ -103,7 +103,8 @@ class Difference:
         if self.state == "same" or any(text is None for text in texts):
             return []
         if self.any.source is Source.TOOLDEF:
-            return list(_definition_lines(*(text.definitions or {} if text else {} for text in (self.a, self.b))))
+            definitions = (text.definitions or {} if text else {} for text in (self.a, self.b))
+            return bounded(list(_definition_lines(*definitions)))
         a, b = (None if text is None else text.text for text in (self.a, self.b))
         if a is None or b is None:
             kind: Literal["add", "del"] = "del" if b is None else "add"

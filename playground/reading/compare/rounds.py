@@ -81,6 +81,12 @@ class RoundPairs:
     axis: str
     ticks: tuple[str, ...]
     aligned: bool
+    called: int = 0
+
+    @property
+    def calls_left(self) -> int:
+        """Calls of these rounds that are in none of the pairs."""
+        return self.called - sum((pair.a is not None) + (pair.b is not None) for pair in self.calls)
 
     @property
     def before(self) -> int | None:
@@ -117,6 +123,7 @@ def read_pairs(sides: Sequence[Side], *, at: int = 1, aligned: bool = False) -> 
         axis=axis.words,
         ticks=tuple(axis.ticks),
         aligned=aligned,
+        called=sum(map(len, called)),
     )
 
 

@@ -18,19 +18,12 @@ from playground.reading.compare.texts import Piece
 NAMED = 4
 NOTHING = "–"
 VALUE_CHARS = 80
-PARAMETERS = {
-    "temperature": "Temperature",
-    "top_p": "Top p",
-    "max_tokens": "Max tokens",
-    "thinking": "Thinking",
-    "seed": "Seed",
-    "stop": "Stop",
+# What isn't called by the name of its field.
+LABELS = {
     "stream": "Streaming",
-    "parallel_tool_calls": "Parallel tool calls",
-}
-LIMITS = {
     "max_rounds": "Rounds allowed",
     "max_tool_result_bytes": "Bytes of a tool result",
+    "max_traced_result_bytes": "Bytes of a recorded result",
     "max_parallel_tools": "Tools at a time",
     "skill_budget_bytes": "Bytes of skills",
 }
@@ -54,12 +47,13 @@ class _Value:
 
 
 def read_settings(sides: Sequence[Side]) -> list[Setting]:
-    rows: list[tuple[str, list[_Value]]] = [
-        (label, [values[label] for values in columns])
-        for columns in [[_values(side) for side in sides]]
-        for label in columns[0]
-    ]
-    return [*(_setting(label, values) for label, values in rows), *_lists(sides)]
+    columns = [_values(side) for side in sides]
+    labels = dict.fromkeys(label for values in columns for label in values)
+    rows = [_setting(label, [values.get(label, ABSENT) for values in columns]) for label in labels]
+    return [*rows, *_lists(sides)]
+
+
+ABSENT = _Value(None, NOTHING)
 
 
 def _values(side: Side) -> dict[str, _Value]:
@@ -72,8 +66,8 @@ def _values(side: Side) -> dict[str, _Value]:
         "Provider": _text(provider.get("name")),
         "Wire format": _text(provider.get("adapter")),
         "Override": _override(side),
-        **{label: _plain((plan.parameters or {}).get(name)) for name, label in PARAMETERS.items()},
-        **{label: _plain((plan.limits or {}).get(name)) for name, label in LIMITS.items()},
+        **_fields(plan.parameters),
+        **_fields(plan.limits),
         "Variables": _variables(run.request.get("variables") or {}),
         "Workspace": _text(configuration.get("workspace")),
         "Goes on from": _text(_origin(side)),
@@ -144,11 +138,17 @@ def _replaced(side: Side) -> dict[str, int | None]:
 def _override(side: Side) -> _Value:
     text = side.run.request.get("system_override")
     if text is None:
-        return _Value(None, NOTHING)
+        return ABSENT
     mode = side.run.request.get("override_mode") or "replace"
     found = [segment.tokens for segment in side.plan.segments if segment.source is Source.OVERRIDE]
     size = f", {tokens(sum(found))}{SPACE}tok" if found else ", empty" if not text and not side.lacks else ""
     return _Value((mode, sha256_of_text(text), sum(found)), f"{mode}{size}")
+
+
+def _fields(values: Mapping[str, Any] | None) -> dict[str, _Value]:
+    return {
+        LABELS.get(name, name.replace("_", " ").capitalize()): _plain(value) for name, value in (values or {}).items()
+    }
 
 
 def _variables(values: Mapping[str, str]) -> _Value:
@@ -173,7 +173,7 @@ def _text(value: str | None) -> _Value:
 def _plain(value: Any) -> _Value:
     match value:
         case None | [] | ():
-            return _Value(None, NOTHING)
+            return ABSENT
         case bool():
             return _Value(value, "yes" if value else "no")
         case int():

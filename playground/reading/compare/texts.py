@@ -16,6 +16,7 @@ MAX_LINES = 20_000
 # What is the same around a changed line, and how many changed lines of a text a page shows.
 CONTEXT = 1
 SHOWN_LINES = 200
+SHOWN_CHARS = 40_000
 LINE_CHARS = 4_000
 # A changed line is marked by words where both of its versions are no longer than this.
 MARKED_CHARS = 1_200
@@ -80,11 +81,20 @@ def line_diff(a: str, b: str) -> list[DiffLine]:
             shown += _around(lines_a[change.a_start : change.a_end], first=place == 0, last=last)
         else:
             shown += _changed(lines_a[change.a_start : change.a_end], lines_b[change.b_start : change.b_end])
-    if len(shown) > SHOWN_LINES:
-        left = shown[SHOWN_LINES:]
-        removed, added = (sum(line.kind == kind for line in left) for kind in ("del", "add"))
-        return [*shown[:SHOWN_LINES], _fold(f"… {len(left):,} more lines: {removed:,} only in A, {added:,} only in B")]
-    return shown
+    return bounded(shown)
+
+
+def bounded(lines: Sequence[DiffLine]) -> list[DiffLine]:
+    """As many of the lines as a page shows, and how many are left."""
+    chars = 0
+    for place, line in enumerate(lines):
+        chars += sum(len(piece.text) for piece in line.pieces)
+        if place >= SHOWN_LINES or chars > SHOWN_CHARS:
+            left = lines[place:]
+            removed, added = (sum(line.kind == kind for line in left) for kind in ("del", "add"))
+            counted = f"… {len(left):,} more lines: {removed:,} only in A, {added:,} only in B"
+            return [*lines[:place], _fold(counted)]
+    return list(lines)
 
 
 def _words(text: str) -> list[str]:

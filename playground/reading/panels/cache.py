@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llmcore.trace import StepKind
 from playground.reading.cache_map import read_cache_map, request_before
 from playground.reading.panels.base import Panel, Query, Tab
 from playground.reading.step_record import StepRecord
@@ -18,5 +19,6 @@ def read(record: StepRecord, query: Query) -> Panel:
         "before": before,
         "gone": record.run.contents_deleted_at or record.run.redacted_at,
         "parent": record.run.parent_id,
+        "assembled": record.kind == StepKind.ASSEMBLED,
     }
     return Panel(template="cache", context=context)
