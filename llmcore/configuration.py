@@ -102,7 +102,10 @@ class Route:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parameters:
-    """What is asked of the model on every call of a run, the last one too. `None` leaves it to the provider."""
+    """What is asked of the model on every call of a run, the last one too. `None` leaves it to the provider.
+
+    `tool_choice` is about the first round only: a call is required there. In every round, the run could never end.
+    """
 
     temperature: float | None = None
     top_p: float | None = None
@@ -112,6 +115,7 @@ class Parameters:
     stop: tuple[str, ...] = ()
     stream: bool = True
     parallel_tool_calls: bool | None = None
+    tool_choice: Literal["required"] | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "stop": list(self.stop)}

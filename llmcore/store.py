@@ -314,6 +314,7 @@ def _parameters(row: Configuration) -> values.Parameters:
         thinking=row.thinking or None,  # type: ignore[arg-type]
         seed=row.seed,
         stream=row.stream,
+        tool_choice=row.tool_choice or None,  # type: ignore[arg-type]
     )
 
 

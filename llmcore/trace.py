@@ -73,6 +73,7 @@ class ResponseData(TypedDict, total=False):
     served_model: str | None
     response_id: str | None
     cancelled: bool
+    choice_ignored: bool  # a call was required and none came; only where that is so
     falls_back_to: str  # the route that is asked the same next; only where the call failed and there is one
 
 

@@ -102,7 +102,7 @@ class ConfigurationAdmin(VersionedAdmin):
         (
             gettext_lazy("Tools"),
             {
-                "fields": ["tool_groups", "tools", "tool_preset", "workspace", "requires_other_decider"],
+                "fields": ["tool_groups", "tools", "tool_preset", "tool_choice", "workspace", "requires_other_decider"],
                 "description": gettext_lazy(
                     "A run is offered a tool only if this site, this configuration, its skills and the user's "
                     "permissions all allow it."

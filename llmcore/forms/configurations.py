@@ -72,6 +72,7 @@ class ConfigurationForm(forms.ModelForm):
             "tool_groups",
             "tools",
             "tool_preset",
+            "tool_choice",
             "workspace",
             "requires_other_decider",
             "enabled",

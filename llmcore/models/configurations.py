@@ -31,6 +31,10 @@ class Configuration(Versioned):
         MEDIUM = "medium", _("medium")
         HIGH = "high", _("high")
 
+    class ToolChoice(models.TextChoices):
+        DEFAULT = "", _("the model decides")
+        REQUIRED = "required", _("a call is required in the first round")
+
     slug = models.SlugField(_("slug"), unique=True)
     name = models.CharField(_("name"), max_length=100)
     description = models.TextField(_("description"), blank=True)
@@ -101,6 +105,7 @@ class Configuration(Versioned):
         verbose_name=_("tool preset"),
         help_text=_("A named set of tools, offered by default in place of the ones above."),
     )
+    tool_choice = models.CharField(_("tool choice"), max_length=10, blank=True, default="", choices=ToolChoice.choices)
     workspace = models.CharField(
         _("workspace"),
         max_length=64,
@@ -204,6 +209,8 @@ class Configuration(Versioned):
             errors["temperature"] = _("%s takes no temperature: leave it blank.") % model
         if self.thinking and not model.supports_thinking:
             errors["thinking"] = _("%s takes no thinking effort: choose the model's default.") % model
+        if self.tool_choice and not (model.supports_tool_choice or model.tools_as_json):
+            errors["tool_choice"] = _("%s can't be told to call a tool: let it decide.") % model
         return errors
 
 

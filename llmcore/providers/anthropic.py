@@ -156,6 +156,8 @@ class Anthropic(Adapter):
             for name in ("temperature", "top_p"):
                 if getattr(call.parameters, name) is not None:
                     reasons.setdefault(name, "Anthropic takes none together with thinking.")
+        if call.parameters.tool_choice is not None and not may_force(call):
+            reasons.setdefault("tool_choice", "Anthropic requires no call together with a budget for thinking.")
         return reasons
 
     def _thinking(self, call: ModelCall, options: dict[str, Any]) -> dict[str, JSON]:
@@ -177,7 +179,10 @@ class Anthropic(Adapter):
         choosable = call.model.supports_tool_choice
         if not call.tools or (call.tool_choice == "none" and not choosable):
             return {}
-        choice: dict[str, JSON] = tool_choice(call.tool_choice) if choosable else {"type": "auto"}
+        forced = call.tool_choice not in ("auto", "none")
+        choice: dict[str, JSON] = {"type": "auto"}
+        if choosable and (may_force(call) or not forced):
+            choice = tool_choice(call.tool_choice)
         if call.parameters.parallel_tool_calls is not None and choice["type"] != "none":
             choice["disable_parallel_tool_use"] = not call.parameters.parallel_tool_calls
         return {
@@ -195,6 +200,11 @@ class Anthropic(Adapter):
 
 def thinks(call: ModelCall) -> bool:
     return call.model.supports_thinking and call.parameters.thinking not in (None, "off")
+
+
+def may_force(call: ModelCall) -> bool:
+    """Whether a call of a tool may be required: not while a budget of tokens is set for thinking."""
+    return not (thinks(call) and call.model.thinking_control == "budget")
 
 
 def own_block(part: Part) -> JSON:

@@ -133,6 +133,8 @@ class Adapter(ABC):
                     reasons[name] = f"It is not supported by the model {model.name}."
         if parameters.thinking is not None and not model.supports_thinking:
             reasons["thinking"] = f"It is not supported by the model {model.name}."
+        if parameters.tool_choice is not None and not model.supports_tool_choice:
+            reasons["tool_choice"] = f"It is not supported by the model {model.name}."
         return reasons
 
     def cache_rules(self, model: str) -> CacheRules:

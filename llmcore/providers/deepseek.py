@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from llmcore.configuration import ThinkingEffort
 from llmcore.messages import JSON, Message
 from llmcore.providers import prompt_cache
-from llmcore.providers.base import ModelCall
+from llmcore.providers.base import ModelCall, WireRequest
 from llmcore.providers.openai_chat import Dialect, OpenAIChat
 
 DEEPSEEK = Dialect(
@@ -27,6 +28,17 @@ class DeepSeek(OpenAIChat):
             message = replace(message, parts=tuple(part for part in message.parts if part.kind != "thinking"))
         return super().assistant(message)
 
+    def frame(self, call: ModelCall, units: Sequence[bytes]) -> WireRequest:
+        if call.tool_choice not in ("auto", "none") and thinks(call):
+            call = replace(call, tool_choice="auto")
+        return super().frame(call, units)
+
+    def left_out(self, call: ModelCall) -> dict[str, str]:
+        reasons = super().left_out(call)
+        if call.parameters.tool_choice is not None and thinks(call):
+            reasons.setdefault("tool_choice", "DeepSeek requires no call together with thinking.")
+        return reasons
+
     def thinking_options(self, call: ModelCall, effort: ThinkingEffort) -> dict[str, JSON]:
         if effort == "off":
             return {"thinking": {"type": "disabled"}}
@@ -34,3 +46,8 @@ class DeepSeek(OpenAIChat):
 
     def response_format(self, schema: JSON) -> JSON:
         return {"type": "json_object"}
+
+
+def thinks(call: ModelCall) -> bool:
+    """Thinking is on there unless it is switched off."""
+    return call.model.supports_thinking and call.parameters.thinking != "off"

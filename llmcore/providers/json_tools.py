@@ -39,7 +39,7 @@ class JsonTools(Adapter):
         self.default_base_url = inner.default_base_url
         self.needs_key = inner.needs_key
         self.stream_media_type = inner.stream_media_type
-        self.unknown_parameters = inner.unknown_parameters
+        self.unknown_parameters = inner.unknown_parameters - {"tool_choice"}
         self.usage_fields = inner.usage_fields
 
     def base_url(self, provider: Provider) -> str:
@@ -49,7 +49,8 @@ class JsonTools(Adapter):
         return self._inner.listing(provider)
 
     def left_out(self, call: ModelCall) -> dict[str, str]:
-        return self._inner.left_out(call)
+        # Whether a call is required is said by the schema.
+        return {name: reason for name, reason in self._inner.left_out(call).items() if name != "tool_choice"}
 
     def cache_rules(self, model: str) -> CacheRules:
         return self._inner.cache_rules(model)

@@ -23,7 +23,7 @@ class Ollama(Adapter):
     default_base_url = "http://127.0.0.1:11434"
     needs_key = False
     listing_path = "/api/tags"
-    unknown_parameters = frozenset({"parallel_tool_calls"})
+    unknown_parameters = frozenset({"parallel_tool_calls", "tool_choice"})
     stream_media_type = "application/x-ndjson"
 
     def encode(self, unit: Sequence[Message], call: ModelCall) -> bytes:

@@ -258,8 +258,11 @@ class ToolLoop:
         return self._cancel is not None and self._cancel.is_set()
 
     def _next_call(self, run: _Run, *, last: bool) -> ModelCall:
-        if not last or not run.call.tools:
+        if not run.call.tools:
             return run.call
+        if not last:
+            required = run.progress.rounds_used == 0 and run.call.parameters.tool_choice
+            return replace(run.call, tool_choice=required) if required else run.call
         # The last completion can call no tool. Where the wire can say so, the tools stay in the request: a history of
         # calls without tools is refused by some providers, and the cached prefix survives.
         provider, model = run.call.provider, run.call.model

@@ -11,7 +11,7 @@ from llmcore.actions.proposals import Proposal
 from llmcore.configuration import Route
 from llmcore.context.estimator import Estimator
 from llmcore.errors import ProviderError
-from llmcore.messages import JSON, Delta, Message, ToolCall, canonical_json
+from llmcore.messages import JSON, Delta, FinishReason, Message, ModelResponse, ToolCall, canonical_json
 from llmcore.metering.client import Completion
 from llmcore.providers.base import ModelCall, WireRequest
 from llmcore.tools.base import Tool
@@ -106,6 +106,7 @@ class Recorder:
             "response_id": response.response_id,
             "cancelled": response.cancelled,
             **({"falls_back_to": following.name} if following else {}),
+            **({"choice_ignored": True} if ignored_choice(call, response) else {}),
         }
         self._trace.record(StepKind.RESPONSE, round=round, data=data, started_ms=started_ms)
 
@@ -292,6 +293,12 @@ class CallObserver:
 
     def exchange(self, exchange: WireExchange) -> None:
         self.trace.exchange(self.sequence, exchange)
+
+
+def ignored_choice(call: ModelCall, response: ModelResponse) -> bool:
+    """Whether a call was required and the answer came without any, as if that had not been said."""
+    required = call.tools and call.tool_choice not in ("auto", "none")
+    return bool(required) and response.finish_reason is FinishReason.STOP and not response.tool_calls
 
 
 def preview(text: str) -> str:

@@ -382,6 +382,8 @@ class _Reader:
             line.badges.append(Badge("failed", "err"))
         elif data.get("cancelled"):
             line.badges.append(Badge("cancelled"))
+        elif data.get("choice_ignored"):
+            line.badges.append(Badge("no call", "chg"))
         elif data.get("finish_reason") == "length":
             line.badges.append(Badge("cut off", "chg"))
         elif data.get("finish_reason") == "content_filter":

@@ -336,3 +336,36 @@ def test_what_is_left_out_is_told_with_its_reason() -> None:
         "seed": "Anthropic has no such parameter.",
         "temperature": "Anthropic takes none together with thinking.",
     }
+
+
+@pytest.mark.parametrize(
+    ("adapter", "model", "thinking", "reason"),
+    [
+        ("ollama", {}, None, "Ollama has no such parameter."),
+        ("openai_chat", {"supports_tool_choice": False}, None, "It is not supported by the model m-1."),
+        ("anthropic", {"supports_thinking": True, "thinking_control": "budget"}, "low", "Anthropic requires no call"),
+        ("anthropic", {"supports_thinking": True}, "low", None),
+        ("deepseek", {"supports_thinking": True}, None, "DeepSeek requires no call together with thinking."),
+        ("deepseek", {"supports_thinking": True}, "off", None),
+        ("deepseek", {}, None, None),
+    ],
+)
+def test_a_required_call_is_asked_for_only_where_it_is_not_refused(
+    adapter: str, model: dict[str, Any], thinking: Any, reason: str | None
+) -> None:
+    parameters = Parameters(tool_choice="required", thinking=thinking, max_tokens=4_000)
+    provider = Provider(slug="p", name="P", adapter=adapter, base_url="")
+    call = ModelCall(
+        provider=provider,
+        model=LanguageModel(name="m-1", **model),
+        parameters=parameters,
+        tools=(PING,),
+        tool_choice="required",
+    )
+    wire = adapter_for(adapter)
+
+    told = wire.left_out(call).get("tool_choice")
+    sent = json.loads(wire.frame(call, Transcript(wire, call, [USER]).encoded()).body)
+
+    assert (told or "").startswith(reason or "") and bool(told) is bool(reason)
+    assert ("tool_choice" in sent) is (reason is None)
