@@ -22,6 +22,7 @@ from django.utils import timezone  # noqa: E402
 
 from llmcore.messages import FinishReason  # noqa: E402
 from llmcore.runs.outcome import EndReason, RunStatus  # noqa: E402
+from llmcore.tools.base import Action, ActionKind  # noqa: E402
 from llmcore.tools.results import FailureKind, ToolResult  # noqa: E402
 from llmcore.trace import WireExchange  # noqa: E402
 from playground.models import Run  # noqa: E402
@@ -90,6 +91,19 @@ def under_way(user: User, name: str, **columns: Any) -> RecordedRun:
     return RecordedRun(user, title=f"Under way: {name}", lease_until=later, worker="another", **columns)
 
 
+def awaiting(user: User, *, of_another: bool) -> Run:
+    """A run that waits for a decision; `of_another`: than whoever started it."""
+    recorded = under_way(user, "awaiting")
+    plan = recorded.run.plan
+    plan["configuration"]["requires_other_decider"] = of_another
+    Run.objects.filter(pk=recorded.run.pk).update(plan=plan)
+    recorded.request()
+    recorded.response("I clear it.", calls=[lookup()], finish_reason=FinishReason.TOOL_CALLS)
+    line = "rm -rf build && echo done"
+    recorded.propose(lookup(), Action(kind=ActionKind.COMMAND, title="Run", command=line, shell=True, directory="/srv"))
+    return recorded.run
+
+
 def main(username: str) -> dict[str, int]:
     user = User.objects.get(username=username)
     runs = {reason.value: ended(user, reason).pk for reason in EndReason}
@@ -100,6 +114,8 @@ def main(username: str) -> dict[str, int]:
     running.partial(text="It is on its **w", thinking="Let me see.")
     stopping = under_way(user, "stopping", cancel_requested_at=timezone.now(), cancelled_by=user)
     stopping.request()
+    runs["awaiting"] = awaiting(user, of_another=False).pk
+    runs["awaiting another"] = awaiting(user, of_another=True).pk
     long = finished_run(user, rounds=LONG_ROUNDS, title="Ended: after many rounds").pk
     return {**runs, "running": running.run.pk, "stopping": stopping.run.pk, "long": long}
 

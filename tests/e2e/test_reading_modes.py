@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.e2e.test_run_page import DEMO_RUN, address_of
+
 NEW_RUN = "/admin/playground/new/"
 # The element that has the focus: where it is on the page, in which part of it, and whether it can be seen there.
 FOCUSED = """() => {
@@ -173,9 +175,9 @@ def test_what_is_pressed_is_large_enough(
         expect(page.locator("#step-detail")).to_have_attribute("data-tab", tab)
         page.locator("#step-panel details:not([open]) > summary").evaluate_all("all => all.forEach(one => one.click())")
         found += [f"{tab} {small}" for small in page.evaluate(SMALL, least)]
-    runs = f"/admin/playground/runs/{recorded['max_rounds']}"
     long = f"/admin/playground/runs/{recorded['long']}/"
-    for address in (long, "/admin/playground/?q=order&when=30d", NEW_RUN, f"{runs}/fork/?at=3", f"{runs}/delete/"):
+    fork = f"{address_of(page, DEMO_RUN)}fork/?at=3"
+    for address in (long, "/admin/playground/?q=order&when=30d", NEW_RUN, fork, f"{long}delete/"):
         page.goto(address)
         expect(page.locator("#step-detail h2, .pg-panel, .pg-tablewrap").first).to_be_visible()
         found += [f"{address} {small}" for small in page.evaluate(SMALL, least)]

@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import F
 from django.utils import timezone
 
+from llmcore.actions.proposals import Proposal, ProposedAction
 from llmcore.configuration import LanguageModel, Parameters, Provider
 from llmcore.errors import ErrorKind, ProviderError
 from llmcore.messages import (
@@ -26,9 +27,11 @@ from llmcore.prompts.assembly import Segment, Source
 from llmcore.providers.base import ModelCall, WireRequest
 from llmcore.runs.outcome import STATUS_OF, EndReason, RunStatus
 from llmcore.runs.recording import FinishedCall, Recorder
+from llmcore.tools.base import Action
 from llmcore.tools.results import FailureKind, ToolResult
 from llmcore.trace import RunStep, RunTrace, WireExchange
 from llmcore.usage import Prices, Usage
+from playground.approvals import write_proposed
 from playground.models import Run, RunPartial
 from playground.rows import content_row, exchange_row, step_row
 
@@ -155,6 +158,15 @@ class RecordedRun:
         done = FinishedCall(call=call, result=given, started_ms=now - took_ms, ended_ms=now)
         self._recorder.tool_result(done, message, round=self._round)
         self.messages.append(message)
+
+    def propose(self, call: ToolCall, action: Action) -> None:
+        """The turn waits for a decision about its call."""
+        proposed = ProposedAction(call=call, action=action, why="It needs approval.", rule="", position=1, of=1)
+        proposal = Proposal(round=self._round, calls=(call,), actions=(proposed,))
+        self._recorder.proposed(proposal)
+        now = timezone.now()
+        write_proposed(run_id=self.run.pk, proposal=proposal, now=now)
+        self._revise(status=RunStatus.AWAITING_APPROVAL, suspended_at=now, lease_until=None, worker="")
 
     def round(self, *, tool: str = "look_up", result: ToolResult | str = "order 1", text: str = "") -> None:
         """A whole round: a model call that asks for one tool, and its result."""
