@@ -9,7 +9,15 @@ from django.contrib.admin.widgets import AdminTextareaWidget
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from llmcore.forms.fields import TOOL_LIST, NameListField, PromptField, ToolListField, group_choices, tool_choices
+from llmcore.forms.fields import (
+    FILLED,
+    TOOL_LIST,
+    NameListField,
+    PromptField,
+    ToolListField,
+    group_choices,
+    tool_choices,
+)
 from llmcore.models import Configuration, LanguageModel
 from llmcore.tools.registry import all_tools
 from llmcore.workspaces import workspaces
@@ -29,7 +37,7 @@ class ModelChoiceField(forms.ModelChoiceField):
 class ConfigurationForm(forms.ModelForm):
     """A configuration as it is typed."""
 
-    system_prompt = PromptField(label=gettext_lazy("System prompt"), required=False)
+    system_prompt = PromptField(label=gettext_lazy("System prompt"), required=False, help_text=FILLED)
     tool_groups = forms.MultipleChoiceField(
         label=gettext_lazy("Tool groups"),
         required=False,

@@ -24,6 +24,9 @@ EFFECTS = {
 }
 
 
+FILLED = gettext_lazy("{{name}} asks each run for a value; \\{{name}} is the text {{name}} itself.")
+
+
 class PromptField(forms.CharField):
     """A text that reaches a model exactly as it was typed: not stripped, with one kind of line end.
 

@@ -9,7 +9,7 @@ from django.contrib.admin.widgets import AdminTextareaWidget
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from llmcore.forms.fields import NameListField, PromptField, ToolListField, tool_choices
+from llmcore.forms.fields import FILLED, NameListField, PromptField, ToolListField, tool_choices
 from llmcore.models import Skill, Snippet
 from llmcore.tools.registry import all_tools
 
@@ -61,9 +61,11 @@ class SkillForm(forms.ModelForm):
 class SnippetForm(forms.ModelForm):
     """A snippet as it is typed."""
 
-    body = PromptField(label=gettext_lazy("Body"))
+    body = PromptField(label=gettext_lazy("Body"), help_text=FILLED)
     tags = NameListField(
-        label=gettext_lazy("Tags"), required=False, help_text=gettext_lazy("With commas between them.")
+        label=gettext_lazy("Tags"),
+        required=False,
+        help_text=gettext_lazy("With commas between them. Configurations can take all snippets with a tag."),
     )
 
     class Meta:

@@ -16,7 +16,7 @@ from llmcore.tools.gate import LeftOutReason
 _MANY_TOKENS = 500
 # In shorter names one letter is a word.
 _SHORTEST_ALIKE = 5
-_MOST_COMPARED = 200
+_MOST_COMPARED = 100
 
 
 @check

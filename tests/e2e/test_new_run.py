@@ -62,6 +62,28 @@ def test_preview_follows_what_is_typed(form: Page) -> None:
     expect(form.locator("#id_system_override")).to_be_hidden()
 
 
+def test_fields_of_variables_come_and_go_with_the_texts(form: Page) -> None:
+    write(form, "Where is {{order}}?")
+    value = form.locator("#id_variable-order")
+    value.press_sequentially("DJ-1")
+    expect(user_segment(form)).to_have_text("Where is DJ-1?")
+    expect(user_segment(form).locator("mark")).to_have_text("DJ-1")
+    value.press_sequentially(" and DJ-2")
+    expect(user_segment(form)).to_have_text("Where is DJ-1 and DJ-2?")
+    expect(value).to_be_focused()
+
+    write(form, "Where is it?")
+    expect(form.locator("#run_variables")).to_contain_text("used nowhere")
+    value.fill("")
+    expect(form.locator("#run_variables")).to_be_hidden()
+
+    write(form, "Ask {{who}}.")
+    form.click("[data-run]")
+    expect(form.locator("#id_variable-who")).to_be_focused()
+    expect(form.locator("#id_variable-who")).to_have_attribute("aria-invalid", "true")
+    expect(form.locator("#id_prompt")).to_have_value("Ask {{who}}.")
+
+
 def test_preview_keeps_its_place_and_what_was_unfolded(form: Page) -> None:
     form.set_viewport_size({"width": 1440, "height": 500})
     write(form, "One.")
