@@ -9,29 +9,43 @@ from llmcore.errors import ErrorKind, ProviderError
 from llmcore.providers.base import ModelCall
 
 NO_WINDOW = "This site doesn't know the model's window: enter it at the model."
-# The providers' names of a parameter, and what it is called and switched off by here.
+# The providers' names of a parameter in lower case, and what it is called and switched off by here.
 SWITCHES: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("temperature",), ("temperature", "untick “temperature” at the model")),
-    **dict.fromkeys(("top_p", "topP"), ("top p", "untick “temperature” at the model, which holds for both")),
+    **dict.fromkeys(("top_p", "topp"), ("top p", "untick “temperature” at the model, which holds for both")),
     **dict.fromkeys(
-        ("reasoning_effort", "reasoning", "thinking", "thinkingConfig", "thinkingBudget", "thinkingLevel", "think"),
+        (
+            *("reasoning_effort", "reasoning", "reasoning_format", "include_reasoning", "output_config", "effort"),
+            *("thinking", "think", "thinkingconfig", "thinkingbudget", "thinkinglevel", "thinking_config"),
+            *("thinking_budget", "thinking_level"),
+        ),
         ("thinking", "untick “thinking effort” at the model"),
     ),
     **dict.fromkeys(
-        ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"),
+        ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxoutputtokens", "num_predict"),
         ("max tokens", "correct it in the configuration, and the output cap at the model"),
     ),
     **dict.fromkeys(("seed", "random_seed"), ("seed", "leave it blank in the configuration")),
-    **dict.fromkeys(("stop", "stop_sequences", "stopSequences"), ("stop", "leave it blank in the configuration")),
-    **dict.fromkeys(("tool_choice", "toolConfig"), ("tool choice", "untick “tool choice” at the model")),
-    **dict.fromkeys(("tools",), ("tools", "untick “tools” at the model")),
+    **dict.fromkeys(("stop", "stop_sequences", "stopsequences"), ("stop", "leave it blank in the configuration")),
+    **dict.fromkeys(("tool_choice", "toolconfig", "tool_config"), ("tool choice", "untick “tool choice” at the model")),
+    **dict.fromkeys(("tools", "functiondeclarations"), ("tools", "untick “tools” at the model")),
     "parallel_tool_calls": ("parallel tool calls", "leave it as the provider has it in the configuration"),
     **dict.fromkeys(("stream", "stream_options"), ("streaming", "untick “streaming” at the model")),
-    **dict.fromkeys(("image_url", "images", "inlineData"), ("images", "untick “images” at the model")),
+    **dict.fromkeys(("image_url", "images", "inlinedata", "inline_data"), ("images", "untick “images” at the model")),
 }
+# What is said instead of a parameter's name.
+PHRASES: Mapping[str, str] = {
+    "tool use": "tools",
+    "function calling": "tools",
+    "image input": "images",
+    "thinking mode": "thinking",
+}
+# Servers that call tools only when they were started with a flag.
+FLAGS = re.compile(r"--(jinja|enable-auto-tool-choice|tool-call-parser)\b")
 REFUSED = re.compile(
-    r"not (supported|permitted|allowed|available)|does(n't| not) (support|allow)|unsupported|deprecated"
-    r"|un(known|recognized)|only the default|extra inputs|no longer|may only be|cannot be|must be|disabled",
+    r"not (supported|permitted|allowed|available|enabled)|does(n't| not) (support|allow)|unsupported|deprecated"
+    r"|un(known|recognized)|only the default|extra inputs|no longer|may only be|cannot be|must be|disabled"
+    r"|only works|that support",
     re.IGNORECASE,
 )
 
@@ -39,6 +53,11 @@ REFUSED = re.compile(
 def hint_for(error: ProviderError, call: ModelCall) -> str:
     """What an admin can do about `error`, in a sentence or two; empty where its kind says all there is to say."""
     provider, model = call.provider, call.model
+    if flag := FLAGS.search(error.message):
+        return (
+            f"Start the server with {flag[0]}, so that {model.name} can call tools; or tick “tool calls as JSON” at "
+            "the model, or offer no tools."
+        )
     match error.kind:
         case ErrorKind.AUTHENTICATION if not provider.api_key:
             return f"{provider.name} has no API key here. Open the provider and enter one."
@@ -88,9 +107,10 @@ def refused_parameter(error: ProviderError) -> str | None:
     """The provider's name of the parameter that it refused, if it is one of those that can be switched off."""
     if error.param:
         # Such as "reasoning.summary" or "tools[0].function".
-        first = re.split(r"[.\[]", error.param, maxsplit=1)[0]
+        first = re.split(r"[.\[]", error.param.lower(), maxsplit=1)[0]
         return first if first in SWITCHES else None
     if not REFUSED.search(error.message):
         return None
-    words = re.findall(r"[A-Za-z_]+", error.message)
-    return next((word for word in words if word in SWITCHES), None)
+    message = error.message.lower()
+    named = next((word for word in re.findall(r"[a-z_]+", message) if word in SWITCHES), None)
+    return named or next((name for phrase, name in PHRASES.items() if phrase in message), None)

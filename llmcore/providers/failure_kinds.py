@@ -107,6 +107,8 @@ NOT_THERE = re.compile(
 # What Google and Anthropic say with HTTP 400 and no word of its own.
 BAD_KEY = re.compile(r"\bAPI key (is )?(not valid|invalid|expired)|\b(invalid|incorrect) API key", re.IGNORECASE)
 NO_CREDIT = re.compile(r"\bcredit balance\b|\binsufficient (balance|credits?|funds)\b", re.IGNORECASE)
+# OpenRouter says so of a model that it has, where no service of it takes what was asked for.
+NOT_ABLE = re.compile(r"no endpoints? found that (can )?(support|handle)", re.IGNORECASE)
 
 
 def kind_of(words: Sequence[str], message: str, status: int) -> ErrorKind:
@@ -124,6 +126,8 @@ def kind_of(words: Sequence[str], message: str, status: int) -> ErrorKind:
         return ErrorKind.AUTHENTICATION
     if status in (200, 400, 403) and NO_CREDIT.search(message):
         return ErrorKind.QUOTA
+    if status in (200, 404) and NOT_ABLE.search(message):
+        return ErrorKind.INVALID_REQUEST
     if status in (200, 400) and NOT_THERE.search(message):
         return ErrorKind.NOT_FOUND
     if status in KIND_OF_STATUS:

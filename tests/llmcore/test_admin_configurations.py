@@ -193,6 +193,7 @@ def test_names_that_the_site_does_not_know_stay_until_they_are_unticked(admin: C
         ({"supports_temperature": False}, {"temperature": "0.0"}, "temperature", "takes no temperature"),
         ({}, {"thinking": "high"}, "thinking", "takes no thinking effort"),
         ({"supports_tools": False}, {"tool_groups": [TOOL.group]}, "tool_groups", "can't call tools"),
+        ({"supports_tool_choice": False}, {"tool_choice": "required"}, "tool_choice", "can't be told to call a tool"),
         ({}, {"temperature": "2.5"}, "temperature", "less than or equal to 2"),
         ({}, {"max_tokens": 0}, "max_tokens", "greater than or equal to 1"),
         ({}, {"max_rounds": 51}, "max_rounds", "at most 50 rounds"),

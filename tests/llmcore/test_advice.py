@@ -67,7 +67,8 @@ async def test_a_refused_parameter_is_named_with_its_switch() -> None:
         ("Unsupported parameter: 'max_tokens' is not supported with this model.", None, "max_tokens"),
         ("`temperature` is deprecated for this model.", None, "temperature"),
         ("thinking.enabled.budget_tokens: Extra inputs are not permitted", None, "thinking"),
-        ("Thinking level is not supported for this model. thinkingLevel", None, "thinkingLevel"),
+        ("Thinking level is not supported for this model.", None, "thinking"),
+        ("Unknown name thinkingLevel at generation_config", None, "thinkinglevel"),
         ("anything", "reasoning.summary", "reasoning"),
         ("anything", "tools[0].function", "tools"),
         ("anything", "messages[0]", None),
@@ -80,6 +81,50 @@ def test_the_parameter_is_read_from_what_the_service_says(message: str, param: s
 
     assert refused_parameter(error) == found
     assert found is None or found in SWITCHES
+
+
+REFUSALS = [
+    ("openai_chat", 400, "Unsupported parameter: 'reasoning_effort'", "reasoning_effort", "untick “thinking effort”"),
+    ("openai_chat", 400, "Unsupported value: 'temperature'", "temperature", "untick “temperature”"),
+    ("openai_responses", 400, "Unsupported parameter", "reasoning.effort", "untick “thinking effort”"),
+    ("azure_openai", 400, "Unrecognized request argument supplied: parallel_tool_calls", None, "leave it as"),
+    ("anthropic", 400, "`temperature` may only be set to 1 when thinking is enabled.", None, "untick “temperature”"),
+    ("anthropic", 400, "output_config.effort: Extra inputs are not permitted", None, "untick “thinking effort”"),
+    ("anthropic", 400, "tool_choice: forced tool use is not supported by this model", None, "untick “tool choice”"),
+    ("gemini", 400, "Budget 0 is invalid. This model only works in thinking mode.", None, "untick “thinking effort”"),
+    ("gemini", 400, "Function calling is not enabled for models/gemma-3", None, "untick “tools”"),
+    ("gemini", 400, "Unknown name seed at generation_config: Cannot find field.", None, "leave it blank"),
+    ("ollama", 400, "registry.ollama.ai/library/x:latest does not support tools", None, "untick “tools”"),
+    ("ollama", 400, "x does not support thinking", None, "untick “thinking effort”"),
+    ("openrouter", 404, "No endpoints found that support tool use.", None, "untick “tools”"),
+    ("openrouter", 404, "No endpoints found that support image input", None, "untick “images”"),
+    ("mistral", 422, "reasoning_effort: Extra inputs are not permitted", None, "untick “thinking effort”"),
+    ("groq", 400, "`reasoning_format` is not supported with this model", None, "untick “thinking effort”"),
+    ("groq", 400, "property 'top_p' is unsupported", None, "untick “temperature”"),
+    ("deepseek", 400, "deepseek-v4-pro does not support this tool_choice", None, "untick “tool choice”"),
+    ("openai_compat", 500, "tools param requires --jinja flag", None, "Start the server with --jinja"),
+    (
+        "openai_compat",
+        400,
+        '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+        None,
+        "Start the server with --enable-auto-tool-choice",
+    ),
+]
+
+
+@pytest.mark.parametrize(("adapter", "status", "message", "param", "advice"), REFUSALS)
+async def test_what_each_service_refuses_is_named_with_its_switch(
+    adapter: str, status: int, message: str, param: str | None, advice: str
+) -> None:
+    voice = next(voice for voice in VOICES if voice.adapter == adapter)
+    body = json.dumps({"error": {"message": message, "param": param}}).encode()
+    script = Script(status=status, headers={"content-type": "application/json"}, writes=[body])
+    async with serve_script(script) as server, open_http() as http:
+        error = (await ask(ModelClient(http=http), call_to(voice, server.origin))).response.error
+
+    assert error is not None
+    assert advice in error.advice
 
 
 async def test_a_server_that_is_not_there_is_named_with_its_address() -> None:
