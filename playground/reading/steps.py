@@ -432,7 +432,10 @@ class _Reader:
             line.running = False
             line.duration_ms = step.duration_ms
             line.bars = [Bar(line.started_ms, step.duration_ms, "approval")]
-            line.badges = [DECISIONS.get(step.data.get("decision") or "", Badge("decided"))]
+            decision = step.data.get("decision") or ""
+            line.badges = [DECISIONS.get(decision, Badge("decided"))]
+            # The list may have no room for the word.
+            line.icon = DECISION_ICONS.get(decision, line.icon)
             if step.sequence not in line.steps:
                 line.steps.append(step.sequence)
             return
@@ -476,6 +479,7 @@ DECISIONS = {
     "expire": Badge("expired", "chg"),
     "withdraw": Badge("withdrawn"),
 }
+DECISION_ICONS = {"approve": "check", "deny": "x", "expire": "clock", "withdraw": "slash"}
 FAILURES = {
     "parse": "bad arguments",
     "schema": "bad arguments",
