@@ -202,7 +202,10 @@ def test_nothing_sticks_out_sideways(open_page: Callable[..., Page], width: int,
     page = open_page(width=width, color_scheme=color_scheme)
     open_run(page)
 
-    for step, tabs in (("7", ("messages", "response", "tools", "request", "raw", "tokens")), ("3", ("result", "raw"))):
+    for step, tabs in (
+        ("7", ("messages", "response", "tools", "request", "raw", "tokens", "cache")),
+        ("3", ("result", "raw")),
+    ):
         for tab in tabs:
             page.evaluate(f"location.hash = '#step-{step}/{tab}'")
             expect_step(page, int(step), tab)
