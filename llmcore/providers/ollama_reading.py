@@ -33,7 +33,7 @@ class OllamaReader:
 
     def __init__(self, call: ModelCall) -> None:
         self.answer = Answer(call)
-        self.answer.thinking_extra = {"field": THINKING_FIELD}
+        self.answer.thinking_extra = {"wire": "ollama", "field": THINKING_FIELD}
         self._usage: dict[str, JSON] = {}
 
     def take(self, body: Mapping[str, JSON]) -> Iterable[Delta]:

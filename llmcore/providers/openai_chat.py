@@ -88,7 +88,7 @@ class OpenAIChat(Adapter):
         data: dict[str, JSON] = {"role": "assistant", "content": text or (None if message.tool_calls else "")}
         if self.dialect.returns_thinking:
             for part in message.parts:
-                if part.kind == "thinking":
+                if part.kind == "thinking" and wire_of(part) in (self.name, None):
                     add_thinking(data, part)
         if message.tool_calls:
             data["tool_calls"] = [self._call(call) for call in message.tool_calls]
@@ -167,6 +167,12 @@ def content_part(part: Part, call: ModelCall) -> JSON:
     if not call.model.supports_images:
         raise ConfigurationError(f"The model {call.model.name!r} takes no images.")
     return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}
+
+
+def wire_of(part: Part) -> str | None:
+    """The wire format that a part came over; `None` where an older version kept it without that."""
+    wire = part.extra.get("wire") if isinstance(part.extra, dict) else None
+    return wire if isinstance(wire, str) else None
 
 
 def add_thinking(data: dict[str, JSON], part: Part) -> None:

@@ -27,6 +27,8 @@ class ChatReader:
 
     def __init__(self, call: ModelCall) -> None:
         self.answer = Answer(call)
+        # Whose extras these are: a dialect's fields mean nothing to the others.
+        self._wire = call.provider.adapter
         self._usage: Mapping[str, JSON] | None = None
         self._fragments = CallFragments()
         self._thinking_field: str | None = None
@@ -89,7 +91,7 @@ class ChatReader:
             text = message.get(field)
             if isinstance(text, str) and text:
                 self._thinking_field = self._thinking_field or field
-                answer.thinking_extra = {"field": self._thinking_field}
+                answer.thinking_extra = {"wire": self._wire, "field": self._thinking_field}
                 return answer.add_thinking(text)
         return answer.add_thinking(told) if told else ()
 
@@ -119,7 +121,7 @@ class ChatReader:
         kept = {name: chunk[name] for name in ("signature", "closed") if chunk.get(name) is not None}
         before = self.answer.thinking_extra
         before = before.get("chunk") if isinstance(before, dict) else None
-        self.answer.thinking_extra = {"chunk": {**(before or {}), **kept}}
+        self.answer.thinking_extra = {"wire": self._wire, "chunk": {**(before or {}), **kept}}
         text = _text_of(chunk.get("thinking"))
         if text or kept:
             self.answer.blocks.get("thinking").extra = self.answer.thinking_extra
@@ -148,7 +150,7 @@ class ChatReader:
     def response(self, *, streamed: bool, cancelled: bool = False) -> ModelResponse:
         self.answer.drafts += self._fragments.drafts()
         if self._details:
-            extra = {**(self.answer.thinking_extra or {}), "details": self._details.items}
+            extra = {"wire": self._wire, **(self.answer.thinking_extra or {}), "details": self._details.items}
             self.answer.blocks.get("thinking").extra = extra
         self.answer.usage = OPENAI_USAGE.read(self._usage)
         self.answer.provider_cost = read_cost(self._usage)

@@ -369,3 +369,23 @@ def test_a_required_call_is_asked_for_only_where_it_is_not_refused(
 
     assert (told or "").startswith(reason or "") and bool(told) is bool(reason)
     assert ("tool_choice" in sent) is (reason is None)
+
+
+@pytest.mark.parametrize(
+    ("came_over", "extra"),
+    [
+        ("openrouter", {"details": [{"type": "reasoning.text", "text": "Hm", "signature": "c2ln"}]}),
+        ("mistral", {"chunk": {"signature": "c2ln"}}),
+        ("deepseek", {"field": "reasoning_content"}),
+        ("openai_compat", {"field": "reasoning"}),
+    ],
+)
+@pytest.mark.parametrize("adapter", ["openai_compat", "openrouter", "mistral", "deepseek"])
+def test_a_dialect_gets_back_its_own_thinking_only(adapter: str, came_over: str, extra: dict[str, Any]) -> None:
+    thought = Part(kind="thinking", text="Hm", extra={"wire": came_over, **extra})
+    called = ToolCall(id="abcDEF123", name="ping", arguments={})
+    said = Message(role="assistant", parts=(thought, Part(text="Hi")), tool_calls=(called,))
+
+    (sent,) = [m for m in body(adapter, USER, said)["messages"] if m["role"] == "assistant"]
+
+    assert ("Hm" in json.dumps(sent)) is (adapter == came_over)

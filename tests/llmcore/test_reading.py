@@ -403,7 +403,7 @@ def test_thinking_under_two_names_counts_once_and_goes_back_under_the_first() ->
     )
 
     assert response.thinking == "Hm, well."
-    assert response.message.parts[0].extra == {"field": "reasoning"}
+    assert response.message.parts[0].extra == {"wire": "openai_compat", "field": "reasoning"}
 
 
 def test_only_the_first_of_several_choices_is_read() -> None:
