@@ -1,4 +1,4 @@
-"""Fixtures of tests that start workers of their own."""
+"""Who reads the pages, and the workers that tests start."""
 
 from __future__ import annotations
 
@@ -6,10 +6,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.models import User
+from django.test import Client
 from pytest_django import Settings
 
+from tests.factories import UserFactory
 from tests.playground.beside import environment_beside
 from tests.playground.workers import LEASE_S, StartWorker, workers
+
+
+@pytest.fixture
+def user() -> User:
+    return UserFactory(is_superuser=True)
+
+
+@pytest.fixture
+def client(user: User) -> Client:
+    """The browser of `user`."""
+    client = Client()
+    client.force_login(user)
+    return client
 
 
 @pytest.fixture

@@ -32,13 +32,6 @@ def user() -> User:
     return user
 
 
-@pytest.fixture
-def client(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
 def run_with(user: User, *artifacts: tuple[str, Any], answer: str = "Done.") -> Run:
     """A run whose only tool result, step 4, handed these over."""
     recorded = RecordedRun(user)

@@ -21,18 +21,13 @@ from playground.models import Run
 from playground.reading.cache_map import explained, read_cache_map, request_before
 from playground.reading.step_record import StepRecord
 from playground.services.start_run import write_run
-from tests.factories import SkillFactory, UserFactory
+from tests.factories import SkillFactory
 from tests.playground.driven import Script, call, script, site_tool
 from tests.playground.recorded import RecordedRun
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LONG = "The rules of returns are long. " * 300
-
-
-@pytest.fixture
-def user() -> User:
-    return UserFactory(is_superuser=True)
 
 
 @pytest.fixture

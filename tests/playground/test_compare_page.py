@@ -35,13 +35,6 @@ def user() -> User:
     return UserFactory(permissions=["playground.view_run", "playground.add_run"])
 
 
-@pytest.fixture
-def client(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
 def html_of(client: Client, a: Run, b: Run, **query: Any) -> str:
     response = client.get(URL, {"a": a.pk, "b": b.pk, **query})
     assert response.status_code == 200

@@ -22,11 +22,6 @@ TEXT = "<script>alert(1)</script> ünïcode\n" * 5_000
 
 
 @pytest.fixture
-def user() -> User:
-    return UserFactory(is_superuser=True)
-
-
-@pytest.fixture
 def run(user: User) -> Run:
     """Step 3 has JSON, step 7 a text."""
     recorded = RecordedRun(user)

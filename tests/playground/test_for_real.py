@@ -24,18 +24,6 @@ from tests.playground.recorded import finished_run
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def user() -> User:
-    return UserFactory(is_superuser=True)
-
-
-@pytest.fixture
-def client(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
 def dry_run(site: Script, user: User, **changes: object) -> Run:
     return site.drive(write_run(request=site.request(dry_run=True, **changes), by=user))
 

@@ -36,13 +36,6 @@ def user() -> User:
     return UserFactory(permissions=["playground.view_all_runs"], username="maren")
 
 
-@pytest.fixture
-def client(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
 def make_run(
     reason: EndReason | None = EndReason.COMPLETED,
     *,

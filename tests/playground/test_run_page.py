@@ -36,18 +36,6 @@ from tests.playground.recorded import RecordedRun, finished_run, lookup, provide
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def user() -> User:
-    return UserFactory(is_superuser=True)
-
-
-@pytest.fixture
-def client(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
 def page(client: Client, run: Run) -> str:
     response = client.get(reverse("playground:run", args=[run.pk]))
     assert response.status_code == 200

@@ -33,11 +33,6 @@ HOSTILE = "<img src=x onerror=alert(1)>\"'</pre></script><script>alert(2)</scrip
 
 
 @pytest.fixture
-def user() -> User:
-    return UserFactory(is_superuser=True)
-
-
-@pytest.fixture
 def client(user: User) -> Client:
     client = Client(headers={"HX-Request": "true"})
     client.force_login(user)

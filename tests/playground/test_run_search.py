@@ -27,18 +27,6 @@ from tests.playground.recorded import RecordedRun, finished_run, long_run, looku
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def user() -> User:
-    return UserFactory(is_superuser=True)
-
-
-@pytest.fixture
-def client(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
 def found(run: Run, text: str) -> list[tuple[int, str]]:
     needle = Needle.of(text)
     assert needle

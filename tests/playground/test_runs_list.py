@@ -35,13 +35,6 @@ def user() -> User:
     return UserFactory(permissions=["playground.view_run", "playground.add_run"])
 
 
-@pytest.fixture
-def client(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
 def make_run(user: User | None = None, **columns: Any) -> Run:
     values = {"configuration_name": "Support", "model_name": "m-1", "title": "A run", "prompt": "A run", "request": {}}
     return Run.objects.create(user=user, **{**values, **columns})

@@ -30,18 +30,6 @@ def first_of(round: int, line: int = CALL) -> int:
 
 
 @pytest.fixture
-def user() -> User:
-    return UserFactory(is_superuser=True)
-
-
-@pytest.fixture
-def client(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
-@pytest.fixture
 def run(user: User) -> Run:
     return long_run(user, rounds=ROUNDS, failed=FAILED)
 
