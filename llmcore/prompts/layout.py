@@ -109,7 +109,8 @@ def lay_out(
     if body is None:
         body = adapter.frame(call, encoded).body
     inner = list(_message_spans(body, transcript.units, encoded, segments))
-    return Layout(body=body, spans=tuple(_covering(body, inner)))
+    told = bool(call.tools) and call.model.tools_as_json and call.tool_choice != "none"
+    return Layout(body=body, spans=tuple(_covering(body, inner, told_as_text=told)))
 
 
 def first_difference(before: Layout, after: Layout) -> Difference | None:
@@ -225,10 +226,16 @@ def _unit_spans(
         yield Span(start=first, end=last, source=source, label=label, message=number, boundary=boundary, marked=marked)
 
 
-def _covering(body: bytes, inner: Sequence[Span]) -> Iterator[Span]:
-    """`inner` with what stands between: the definitions of tools, and the fields that are not prompt."""
+def _covering(body: bytes, inner: Sequence[Span], *, told_as_text: bool) -> Iterator[Span]:
+    """`inner` with what stands between: the definitions of tools, and the fields that are not prompt. Where the tools
+    are told as text, it stands among the messages, before the first."""
     fields = list(_fields(body))
     place = 0
+    if told_as_text and inner:
+        begin = next((first for _, first, last in fields if first <= inner[0].start < last), 0)
+        yield from _between(fields, 0, begin)
+        yield Span(start=begin, end=inner[0].start, source=Source.TOOLDEF, label="Tool definitions")
+        place = inner[0].start
     for span in inner:
         yield from _between(fields, place, span.start)
         yield span

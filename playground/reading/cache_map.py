@@ -10,9 +10,11 @@ from llmcore.findings.cache import rules_of
 from llmcore.prompts.cache import Change, Reason, Reuse, Sent, reuse_of
 from llmcore.prompts.layout import Layout, SharedPrefix, Span, shared_prefix
 from llmcore.prompts.provenance import Source
+from playground.access import visible_runs
+from playground.models import RunStep
 from playground.numbers import duration, plural, tokens
 from playground.reading.exact_body import is_exact, layout_of, may_build
-from playground.reading.step_record import StepRecord, message_digests
+from playground.reading.step_record import REQUESTS, StepRecord, message_digests
 
 # The bodies of two requests are built again for one map; above this many bytes only the figures are shown.
 MAX_BYTES = 12_000_000
@@ -163,6 +165,17 @@ def request_before(now: StepRecord) -> StepRecord | None:
     """The request before `now` in its run."""
     sequence = now.request_before()
     return None if sequence is None else StepRecord(now.run, sequence, user=now.user)
+
+
+def request_forked_from(now: StepRecord) -> StepRecord | None:
+    """For the first request of a fork: the one of its parent that it makes again or follows; `None` where there is
+    none, or it may not be seen."""
+    if now.run.forked_at_round is None or now.run.parent_id is None:
+        return None
+    parent = visible_runs(now.user).filter(pk=now.run.parent_id).first()
+    steps = RunStep.objects.filter(run=parent, kind__in=REQUESTS, round__lte=now.run.forked_at_round)
+    sequence = steps.order_by("-sequence").values_list("sequence", flat=True).first()
+    return None if parent is None or sequence is None else StepRecord(parent, sequence, user=now.user)
 
 
 def _layouts(before: StepRecord | None, now: StepRecord) -> tuple[Layout | None, Layout | None]:

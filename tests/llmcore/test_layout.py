@@ -93,6 +93,15 @@ def test_other_tools_change_all_that_follows(wire: str) -> None:
     assert shared.spans == 0 and shared.next is not None and shared.next.source is Source.TOOLDEF
 
 
+def test_tools_that_are_told_as_text_are_definitions_too() -> None:
+    call = call_of("openai_compat", model=LanguageModel(name="m-1", tools_as_json=True))
+    layout = laid_out(call, prompt(call))
+
+    assert b"".join(layout.body[span.start : span.end] for span in layout.spans) == layout.body
+    (definitions,) = (span for span in layout.spans if span.source is Source.TOOLDEF)
+    assert b"Gives a." in layout.content(definitions) and layout.prompt[0] is definitions
+
+
 def test_without_tools_nothing_is_called_a_definition() -> None:
     call = call_of("openai_compat", tools=())
 

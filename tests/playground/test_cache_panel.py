@@ -20,6 +20,7 @@ from playground.erasure import delete_contents
 from playground.models import Run
 from playground.reading.cache_map import explained, read_cache_map, request_before
 from playground.reading.step_record import StepRecord
+from playground.services.fork_run import retry_round
 from playground.services.start_run import write_run
 from tests.factories import SkillFactory
 from tests.playground.driven import Script, call, script, site_tool
@@ -156,6 +157,18 @@ def test_of_deleted_contents_the_figures_are_left(client: Client, user: User) ->
 
     assert "The provider read what it could." in shown and "The contents are no longer stored" in shown
     assert LONG[:20] not in shown
+
+
+def test_the_first_request_of_a_fork_is_held_against_its_parent(client: Client, user: User) -> None:
+    turns = (Turn(tool_calls=(call("greet"),)), Turn(text="Done."), Turn(text="Done."))
+    with site_tool(greeter()), script(*turns, tool_groups=["test"], system_prompt=LONG) as site:
+        run = cached_run(site, user)
+        fork = site.drive(retry_round(run=run, by=user))
+
+    shown = panel(client, fork, 2)
+
+    assert f"as in round 2 of run {run.pk}, from which it was forked" in shown
+    assert "(100 %)" in shown and "none: nothing follows" in shown
 
 
 def test_two_runs_part_at_the_skill_that_changed(user: User) -> None:

@@ -112,6 +112,18 @@ def test_rounds_stand_in_pairs_on_one_axis(client: Client, user: User) -> None:
     assert "each round from its start" in section(html_of(client, a, b, align="round"), "h-rounds")
 
 
+def test_a_cache_miss_stands_at_its_round(client: Client, user: User) -> None:
+    a, b = pair(user)
+    sequence = a.steps.filter(kind="request", round=2).get().sequence
+    finding = {"id": "cached_below_planned", "severity": "note", "title": "The cache gave less", "sequence": sequence}
+    other = {"id": "slow_tool", "severity": "note", "title": "A slow tool", "sequence": sequence}
+    Run.objects.filter(pk=a.pk).update(findings=[finding, other])
+
+    rounds = section(html_of(client, a, b), "h-rounds")
+
+    assert "A: cache miss" in rounds and "slow tool" not in rounds
+
+
 def test_prompts_differ_source_by_source(client: Client, user: User) -> None:
     a = RecordedRun(user, system="You help.\nBe kind.\nNever lie.")
     b = RecordedRun(user, system="You help.\nBe brief.\nNever lie.", prompt="And now?")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmcore.trace import StepKind
-from playground.reading.cache_map import read_cache_map, request_before
+from playground.reading.cache_map import read_cache_map, request_before, request_forked_from
 from playground.reading.panels.base import Panel, Query, Tab
 from playground.reading.step_record import StepRecord
 
@@ -13,10 +13,11 @@ def tab(record: StepRecord) -> Tab:
 
 
 def read(record: StepRecord, query: Query) -> Panel:
-    before = request_before(record)
+    before = request_before(record) or request_forked_from(record)
     context = {
         "map": read_cache_map(before, record),
         "before": before,
+        "of_parent": before is not None and before.run.pk != record.run.pk,
         "gone": record.run.contents_deleted_at or record.run.redacted_at,
         "parent": record.run.parent_id,
         "assembled": record.kind == StepKind.ASSEMBLED,
