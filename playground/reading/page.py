@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from playground import access
 from playground.deletions import contents_deletion, redaction
-from playground.models import Run, RunStep
+from playground.models import Run, RunPartial, RunStep
 from playground.numbers import plural
 from playground.reading.approvals import read_waiting
 from playground.reading.artifacts import read_artifacts
@@ -21,6 +21,7 @@ from playground.reading.notes import end_note
 from playground.reading.overview import read_overview
 from playground.reading.plan import read_plan
 from playground.reading.since import read_since
+from playground.reading.so_far import streamed_tokens
 from playground.reading.steps import START, Line, StepList, is_live, load_rows, read_rounds
 from playground.reading.summary import read_summary
 from playground.reading.window import ALL_STEPS, Find, StepFilter, line_of_round, read_window
@@ -59,9 +60,10 @@ def read_page(
     steps = StepList(rounds=read_rounds(run, rows))
     findings = read_findings(run.findings or (), steps)
     open_step = first_open(steps, live=is_live(run))
+    streamed = streamed_tokens(RunPartial.objects.filter(run=run).first()) if is_live(run) else 0
     return {
         **window_of(run, steps, now=now, at=open_step if at is None else at, filter=filter),
-        "summary": read_summary(run, rows, plan, now),
+        "summary": read_summary(run, rows, plan, now, streamed=streamed),
         "note": end_note(run, plan, steps),
         "findings": findings,
         "findings_counted": count_findings(findings),

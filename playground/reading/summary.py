@@ -14,6 +14,7 @@ from llmcore.usage import MILLION, Prices, Usage
 from playground import numbers
 from playground.models import Run
 from playground.reading.plan import Plan
+from playground.reading.so_far import SoFar, read_so_far
 from playground.reading.steps import StepRow, age_ms, is_live
 
 
@@ -75,6 +76,7 @@ class Summary:
     """What the top of a run's page shows. Unknown figures are `None` and shown blank."""
 
     live: bool
+    so_far: SoFar
     elapsed_ms: float | None
     ok_calls: int
     peak: int | None
@@ -105,7 +107,7 @@ LABELLED_ROUNDS = 6
 MAX_COLUMNS = 120
 
 
-def read_summary(run: Run, rows: Sequence[StepRow], plan: Plan, now: datetime) -> Summary:
+def read_summary(run: Run, rows: Sequence[StepRow], plan: Plan, now: datetime, *, streamed: int = 0) -> Summary:
     prompts: dict[int, _Prompt] = {}
     responses: list[Mapping[str, Any]] = []
     fallbacks: list[Fallback] = []
@@ -128,6 +130,7 @@ def read_summary(run: Run, rows: Sequence[StepRow], plan: Plan, now: datetime) -
     time, tokens = time_shares(run), token_shares(run)
     return Summary(
         live=is_live(run),
+        so_far=read_so_far(run, rows, plan, streamed=streamed),
         elapsed_ms=elapsed_ms(run, now),
         ok_calls=run.tool_calls - run.tool_errors,
         peak=run.context_peak if run.context_peak is not None else largest.tokens if largest else None,

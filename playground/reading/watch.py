@@ -18,6 +18,7 @@ from playground.reading.approvals import ActionCard, read_waiting, waiting_count
 from playground.reading.ends import look_of
 from playground.reading.page import read_head
 from playground.reading.plan import read_plan
+from playground.reading.so_far import streamed_tokens
 from playground.reading.steps import START, Line, Round, StepList, StepRow, is_live, load_rows, read_steps
 from playground.reading.summary import read_summary
 
@@ -56,6 +57,7 @@ class Watch:
     _state: tuple[Any, ...] | None = None
     _waiting: tuple[Any, ...] | None = None
     _sent: dict[str, str] = field(default_factory=dict)
+    _streamed: int = 0
 
     def look(self) -> list[Event]:
         """The news since the last look. Without any it costs one indexed row."""
@@ -121,6 +123,7 @@ class Watch:
 
     def _partial_events(self, run: Run) -> list[Event]:
         partial = RunPartial.objects.filter(run=run).first() if is_live(run) else None
+        self._streamed = streamed_tokens(partial)
         if partial is None:
             self._sent = {}
             return []
@@ -131,7 +134,8 @@ class Watch:
                 grown = bool(before) and text.startswith(before)
                 parts[name] = {"append": grown, "text": text[len(before) :] if grown else text}
         self._sent = {f"{partial.round} {name}": getattr(partial, name) for name in PARTS}
-        return [Event(name="partial", data={"round": partial.round, "parts": parts})] if parts else []
+        data = {"round": partial.round, "parts": parts, "tokens": self._streamed}
+        return [Event(name="partial", data=data)] if parts else []
 
     def _approval_events(self, run: Run) -> list[Event]:
         """The cards of proposed actions, whenever one is new or decided."""
@@ -145,7 +149,8 @@ class Watch:
         return [Event(name="approvals", data={"html": html, "message": approvals_message(turn.cards)})]
 
     def _summary_event(self, run: Run, changed: _Changed) -> Event:
-        summary = read_summary(run, changed.rows, read_plan(run), timezone.now())
+        plan = read_plan(run)
+        summary = read_summary(run, changed.rows, plan, timezone.now(), streamed=self._streamed)
         html = render_to_string("playground/run/run_summary.html", {"run": run, "summary": summary})
         return Event(name="summary", data={"html": html, "elapsed": round(summary.elapsed_ms or 0.0)})
 

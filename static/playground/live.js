@@ -191,11 +191,12 @@
 
   // --- text that is being written ----------------------------------------------------------------------------------
 
-  const partial = { round: 0, kind: "", text: "", thinking: "", tool_call: "" };
+  const partial = { round: 0, kind: "", text: "", thinking: "", tool_call: "", tokens: 0 };
   let textTimer = 0;
 
-  function takePartial({ round, parts }) {
+  function takePartial({ round, parts, tokens }) {
     if (round !== partial.round) Object.assign(partial, { round, kind: "", text: "", thinking: "", tool_call: "" });
+    partial.tokens = tokens;
     for (const [name, part] of Object.entries(parts)) {
       partial[name] = part.append ? partial[name] + part.text : part.text;
     }
@@ -217,6 +218,8 @@
 
   function showPartial() {
     textTimer = 0;
+    const count = document.querySelector("#run-summary [data-streamed]");
+    if (count) count.textContent = `≈ ${(Number(count.dataset.reported) + partial.tokens).toLocaleString("en-US")}`;
     const detail = byId("step-detail");
     if (!("running" in detail.dataset) || Number(detail.dataset.round) !== partial.round) return;
     for (const place of detail.querySelectorAll("[data-partial]")) {
@@ -229,6 +232,8 @@
       const box = place.closest("[data-partial-box]");
       if (box) box.hidden = text === "";
     }
+    const said = detail.querySelector("[data-partial-count]");
+    if (said) said.textContent = `≈ ${partial.tokens.toLocaleString("en-US")} tokens so far`;
     const word = detail.querySelector("[data-partial-state]");
     if (word) word.textContent = partial.text || partial.tool_call ? "Streaming" : partial.thinking ? "Thinking" : "Waiting for the model";
   }

@@ -152,7 +152,7 @@ def test_text_of_the_next_round_begins_anew(user: User) -> None:
 
     (event,) = [event for event in reader.look() if event.name == "partial"]
 
-    assert event.data == {"round": 2, "parts": {"text": {"append": False, "text": "One more"}}}
+    assert event.data == {"round": 2, "parts": {"text": {"append": False, "text": "One more"}}, "tokens": 2}
 
 
 @pytest.mark.parametrize("reason", list(EndReason))

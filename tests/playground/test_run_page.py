@@ -19,6 +19,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 
+from llmcore.context.tokens import estimate_tokens
 from llmcore.messages import FinishReason
 from llmcore.runs.outcome import STATUS_OF, EndReason, RunStatus
 from llmcore.tools.results import FailureKind, ToolResult
@@ -30,6 +31,7 @@ from playground.reading.notes import NEXT, WHAT
 from playground.reading.plan import read_plan
 from playground.reading.steps import Line, load_rows, read_steps
 from playground.reading.summary import read_summary
+from playground.reading.watch import Watch
 from tests.factories import UserFactory
 from tests.playground.recorded import RecordedRun, finished_run, lookup, provider_error
 
@@ -185,6 +187,34 @@ def test_the_parts_of_time_and_tokens_add_up_exactly(user: User) -> None:
     assert sum(share.percent for share in summary.tokens) == 100
 
 
+def test_counters_of_a_running_call_are_estimates_until_usage_is_reported(client: Client, user: User) -> None:
+    recorded = RecordedRun(user)
+    plan = recorded.run.plan
+    plan["configuration"]["model"]["prices"] = {"input": "1000000", "output": "1000000"}
+    Run.objects.update(plan=plan)
+    recorded.round()
+    Run.objects.update(input_tokens=1000, output_tokens=100, cost=Decimal(2))
+    recorded.request()
+    recorded.partial(text="It is on its way.", thinking="Let me see.")
+    estimate = RunStep.objects.filter(kind="request").last().data["input_tokens_estimate"]
+    streamed = estimate_tokens("It is on its way.") + estimate_tokens("Let me see.")
+
+    figures = figures_of(page(client, recorded.run))
+    [told] = [event for event in Watch(run_id=recorded.run.pk, user=user, after=5).look() if event.name == "partial"]
+
+    assert figures["Prompt tokens"] == f"≈ {1000 + estimate:,}"
+    assert figures["Completion"] == f"≈ {100 + streamed}"
+    assert figures["Cost so far"] == f"≈ ${2 + estimate + streamed:,.2f}"
+    assert told.data["tokens"] == streamed
+
+    recorded.response("It is on its way.")
+    assert figures_of(page(client, recorded.run))["Completion"] == "100"
+
+
+def figures_of(html: str) -> dict[str, str]:
+    return dict(re.findall(r'<dt>([^<]+)</dt><dd class="v"[^>]*>([^<]*)</dd>', html))
+
+
 def test_unknown_figures_are_blank_and_never_zero(client: Client, user: User) -> None:  # T6, M2
     recorded = RecordedRun(user)
     recorded.request()
@@ -192,7 +222,7 @@ def test_unknown_figures_are_blank_and_never_zero(client: Client, user: User) ->
     run = recorded.end(answer="Hi.")
 
     html = page(client, run)
-    figures = dict(re.findall(r'<dt>([^<]+)</dt><dd class="v">([^<]*)</dd>', html))
+    figures = figures_of(html)
 
     assert figures["Prompt tokens"] == figures["Completion"] == figures["Cost"] == ""
     assert figures["Context peak"].startswith("≈ ")

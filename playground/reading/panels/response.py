@@ -8,6 +8,7 @@ from playground.privacy import PrivacyLevel
 from playground.reading.boxes import Box, any_box, json_box, text_box
 from playground.reading.panels.base import Panel, Query, Tab, boxes_of
 from playground.reading.panels.messages import Call
+from playground.reading.so_far import streamed_tokens
 from playground.reading.step_record import StepRecord
 
 LONG_ARGUMENTS = 300
@@ -37,6 +38,7 @@ def read(record: StepRecord, query: Query) -> Panel:
         "response_id": data.get("response_id"),
         "streaming": record.line.running,
         "partial": record.partial,
+        "streamed": streamed_tokens(record.partial),
         "partial_stored": record.run.privacy_level != PrivacyLevel.METADATA,
         "unfinished": end is None and not record.line.running,
         "other_parts": _other_parts(message),
