@@ -86,7 +86,7 @@ class SnippetAdmin(PromptPieceAdmin):
     """Prompt snippets."""
 
     form = SnippetForm
-    list_display = ["name", "slug", "tag_list", "used_by", "version", "enabled", "updated_at"]
+    list_display = ["name", "slug", "tag_list", "listed_by", "version", "enabled", "updated_at"]
     search_fields = ["name", "slug", "body", "tags"]
     readonly_fields = ["version", "updated_at", "versions"]
     fieldsets = [
@@ -94,6 +94,11 @@ class SnippetAdmin(PromptPieceAdmin):
         (gettext_lazy("Body"), {"fields": ["body"]}),
         VERSIONS,
     ]
+
+    @admin.display(description=gettext_lazy("listed by"), ordering="used_by_count")
+    def listed_by(self, obj: Any) -> int:
+        """Configurations that take it by its tags are not among them."""
+        return self.used_by(obj)
 
     @admin.display(description=gettext_lazy("tags"), empty_value="–")
     def tag_list(self, obj: Snippet) -> str:

@@ -13,9 +13,11 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils.formats import date_format
 
 from llmcore.errors import ErrorKind, ProviderError
 from llmcore.messages import CallProblem, FinishReason, Message, Part, ToolCall
+from llmcore.providers.price_list import shipped_prices
 from llmcore.providers.scripted.scenario import Turn
 from llmcore.runs.outcome import EndReason
 from llmcore.tools.base import Artifact, Tool
@@ -523,6 +525,24 @@ def test_tokens_show_where_each_count_comes_from_and_how_far_the_estimate_was_of
     assert "includes cached tokens" in html
     assert "= $0.000315 exactly" in html and "The prices are those that this site had for" in html
     assert "Estimated before sending" in html and "The estimate was off by" in html
+    assert "They were entered on this site." in html
+
+
+def test_prices_of_a_shipped_list_name_it_with_its_date(client: Client, user: User) -> None:  # M2
+    run = finished_run(user)
+    provider = {"slug": "openai", "adapter": "openai_chat", "base_url": "https://api.openai.com/v1"}
+    listed = shipped_prices(provider["adapter"], provider["base_url"], "gpt-5.6-terra")
+    assert listed and run.plan
+    run.plan["configuration"]["provider"] = provider
+    run.save(update_fields=["plan"])
+    for step in run.steps.filter(sequence__lte=2):
+        changed = {"model": "gpt-5.6-terra"} if step.kind == "request" else {"prices": listed.prices.to_json()}
+        step.data |= changed
+        step.save(update_fields=["data"])
+
+    html = open_step(client, run, 1, "tokens")
+
+    assert f'href="{listed.source}"' in html and date_format(listed.as_of, "j M Y") in html
 
 
 def test_usage_that_was_not_reported_is_not_zero(client: Client, user: User) -> None:

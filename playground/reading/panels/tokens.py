@@ -9,6 +9,7 @@ from typing import Any
 
 from llmcore.context.learning import compared
 from llmcore.errors import ConfigurationError
+from llmcore.providers.price_list import ShippedPrices, shipped_prices
 from llmcore.providers.registry import adapter_for
 from llmcore.providers.token_counts import read_cost
 from llmcore.providers.usage_fields import Formula, UsageFields
@@ -93,6 +94,7 @@ def read(record: StepRecord, query: Query) -> Panel:
         "derived": [Derivation(formula=formula) for formula in fields.explain(raw)] if fields else [],
         "includes": fields.note if fields else "",
         "priced_at": moment_of(record) if data.get("prices") else None,
+        "listed": listed_at(record, prices),
         "model": data.get("served_model") or record.first.data.get("model"),
         "said_cost": read_cost(raw),
         "window": window,
@@ -109,6 +111,14 @@ def fields_of(record: StepRecord) -> UsageFields | None:
         return adapter_for(str(record.first.data.get("adapter") or "")).usage_fields
     except ConfigurationError:
         return None
+
+
+def listed_at(record: StepRecord, prices: Prices) -> ShippedPrices | None:
+    """The shipped list that the used prices are from; `None` where this site has its own."""
+    provider = record.plan.route_of(record.first.data).get("provider") or {}
+    adapter, base_url = str(provider.get("adapter") or ""), str(provider.get("base_url") or "")
+    known = shipped_prices(adapter, base_url, str(record.first.data.get("model") or ""))
+    return known if known is not None and known.prices == prices else None
 
 
 def moment_of(record: StepRecord) -> datetime | None:
