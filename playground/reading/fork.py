@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from llmcore.context.estimator import Estimator
 from llmcore.messages import Message, Part
 from llmcore.prompts.assembly import Segment, Source
+from llmcore.prompts.layout import SOURCE_OF_ROLE
 from playground.reading.boxes import byte_size
-from playground.reading.panels.messages import PREVIEW_CHARS, SOURCE_OF_ROLE
+from playground.reading.panels.messages import PREVIEW_CHARS
 from playground.services.fork_run import ForkPoint
 
 Typed = Mapping[tuple[str, int, int], str]

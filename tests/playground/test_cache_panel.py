@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html as html_module
 import re
 from typing import Any
 
@@ -25,6 +24,7 @@ from playground.services.start_run import write_run
 from tests.factories import SkillFactory
 from tests.playground.driven import Script, call, script, site_tool
 from tests.playground.recorded import RecordedRun
+from tests.playground.shown import text_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,10 +40,6 @@ def client(user: User) -> Client:
 
 def greeter() -> Tool:
     return Tool(name="greet", description="Greets.", parameters={"type": "object"}, run=lambda: "hello", group="test")
-
-
-def text_of(html: str) -> str:
-    return html_module.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)))
 
 
 def panel(client: Client, run: Run, round: int) -> str:

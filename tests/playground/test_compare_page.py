@@ -24,6 +24,7 @@ from playground.reading.compare.rounds import ROUNDS_AT_ONCE
 from playground.reading.compare.sides import Side
 from tests.factories import ConfigurationFactory, UserFactory
 from tests.playground.recorded import RecordedRun, finished_run, long_run
+from tests.playground.shown import text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -39,10 +40,6 @@ def html_of(client: Client, a: Run, b: Run, **query: Any) -> str:
     response = client.get(URL, {"a": a.pk, "b": b.pk, **query})
     assert response.status_code == 200
     return response.content.decode()
-
-
-def text_of(html: str) -> str:
-    return html_module.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)))
 
 
 def section(html: str, heading: str) -> str:

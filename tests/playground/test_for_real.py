@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html as html_module
 import re
 
 import pytest
@@ -20,6 +19,7 @@ from playground.services.start_run import write_run
 from tests.factories import SnippetFactory, UserFactory
 from tests.playground.driven import Script, script
 from tests.playground.recorded import finished_run
+from tests.playground.shown import text_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -38,10 +38,6 @@ def request_tab(client: Client, run: Run) -> str:
     step = run.steps.get(kind="request", round=1)
     url = reverse("playground:run_step", args=[run.pk, step.sequence])
     return text_of(client.get(url, {"tab": "request"}, headers={"HX-Request": "true"}).content.decode())
-
-
-def text_of(html: str) -> str:
-    return html_module.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)))
 
 
 def test_a_dry_run_becomes_a_real_one_that_sends_the_same(client: Client, user: User) -> None:

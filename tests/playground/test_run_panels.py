@@ -28,6 +28,7 @@ from playground.services.start_run import write_run
 from tests.factories import ConfigurationFactory, UserFactory
 from tests.playground.driven import script, site_tool
 from tests.playground.recorded import RecordedRun, finished_run, lookup, provider_error
+from tests.playground.shown import text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -49,10 +50,6 @@ def open_step(client: Client, run: Run, sequence: int, tab: str = "", **query: o
     response = client.get(url_of(run, sequence), {**({"tab": tab} if tab else {}), **query})
     assert response.status_code == 200, response.content[:300]
     return response.content.decode()
-
-
-def text_of(html: str) -> str:
-    return html_module.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)))
 
 
 def tabs_of(html: str) -> list[str]:

@@ -11,6 +11,7 @@ from django.urls import reverse
 from llmcore.context.estimator import Estimator
 from llmcore.messages import Message, Part, ToolCall, ToolSpec
 from llmcore.prompts.assembly import Segment, Source
+from llmcore.prompts.layout import SOURCE_OF_ROLE
 from llmcore.prompts.ledger import skill_ledger
 from llmcore.trace import StepKind
 from playground.models import RunStep
@@ -22,12 +23,6 @@ from playground.reading.steps import Line, load_rows, read_lines
 NEW_AT_ONCE = 50
 KEPT_AT_ONCE = 100
 PREVIEW_CHARS = 160
-SOURCE_OF_ROLE = {
-    "system": Source.CONFIG,
-    "user": Source.USER,
-    "assistant": Source.ASSISTANT,
-    "tool": Source.TOOL,
-}
 # What a message came from that was no part of the assembled prompt.
 CAME_FROM = {Source.ASSISTANT: "Model", Source.TOOL: "Tool result"}
 EDITABLE = {Source.CONFIG: "configuration", Source.SNIPPET: "snippet", Source.SKILL: "skill"}
