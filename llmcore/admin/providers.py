@@ -174,7 +174,7 @@ class LanguageModelAdmin(admin.ModelAdmin):
         (
             gettext_lazy("Prices"),
             {
-                "fields": [("input_price", "output_price"), ("cache_read_price", "cache_creation_price"), "shipped"],
+                "fields": ["input_price", "output_price", ("cache_read_price", "cache_creation_price"), "shipped"],
                 "description": gettext_lazy("Cached tokens without a price of their own cost as much as input."),
             },
         ),
@@ -195,7 +195,10 @@ class LanguageModelAdmin(admin.ModelAdmin):
         parts = [known.note] if known.note else []
         if known.prices.input is not None:
             same = known.prices == obj.prices
-            parts.insert(0, _("These ones.") if same else _("%s. Your own ones count.") % listed(known.prices))
+            parts.insert(
+                0,
+                _("These ones.") if same else _("Dollars per million: %s. Your own ones count.") % listed(known.prices),
+            )
         return format_html(
             '{} {} <a href="{}">{}</a>',
             " ".join(map(str, parts)),

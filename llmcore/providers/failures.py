@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from llmcore.errors import ErrorKind, ProviderError
 from llmcore.messages import JSON
 from llmcore.providers.failure_kinds import RETRYABLE_KINDS, STATUS_OF_WORD, is_retryable, kind_of
-from llmcore.providers.json_text import decode_json, mend_surrogates
+from llmcore.providers.json_text import decode_json, encode_json, mend_surrogates
 
 MAX_MESSAGE = 2_000
 MAX_EXCERPT = 300
@@ -68,6 +68,8 @@ def read_report(error: JSON, outer: Mapping[str, JSON] | None = None) -> Report:
         # llama.cpp's figures stand beside its message.
         message = f"{_text(message)} ({asked:,} tokens of prompt in a window of {window:,})"
     failed = error.get("failed_generation")
+    if isinstance(failed, dict | list):
+        failed = encode_json(failed).decode()
     return Report(
         message=_text(message) if message else "",
         words=tuple(word for word in words if isinstance(word, str) and word and not word.isdigit()),

@@ -113,13 +113,13 @@ class StreamedItems:
 
     def _place(self, event: Mapping[str, JSON]) -> JSON:
         """The index of the item that an event is about; where it says none, that of the item with this id."""
-        if (index := event.get("output_index")) is not None:
-            return index
-        item = event.get("item")
+        index, item = event.get("output_index"), event.get("item")
         identity = item.get("id") if isinstance(item, dict) else event.get("item_id")
         if not isinstance(identity, str):
-            return None
-        return self._by_id.setdefault(identity, len(self._items))
+            return index
+        if isinstance(index, int):
+            self._by_id[identity] = index
+        return index if index is not None else self._by_id.setdefault(identity, max(self._items, default=-1) + 1)
 
     def _growing(self, index: JSON) -> GrowingItem | None:
         if isinstance(index, bool) or not isinstance(index, int):

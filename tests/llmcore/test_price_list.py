@@ -123,7 +123,7 @@ def test_the_model_shows_the_shipped_prices_with_date_and_source(admin: Client) 
     other = LanguageModelFactory(provider=provider, name="claude-next")
 
     shown = page_of(admin, own)
-    assert "input 5, output 25, cached read 0.5, cache write 6.25. Your own ones count." in shown
+    assert "Dollars per million: input 5, output 25, cached read 0.5, cache write 6.25. Your own ones count." in shown
     assert "As of 26 October 2026, from" in shown
     assert 'href="https://www.anthropic.com/pricing#api"' in shown
     assert "These ones." in page_of(admin, same)
