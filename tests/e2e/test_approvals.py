@@ -14,6 +14,18 @@ INBOX = "/admin/playground/actions/"
 OVERLAPS = """cells => cells.map(cell => cell.getBoundingClientRect()).flatMap((a, i, all) => all.slice(i + 1).filter(
   b => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1)).length"""
 
+# Letters from right to left would turn around what stands between them: whether each sign is right of the one before.
+IN_ORDER = """pre => {
+    pre.textContent = 'rm \u05d0/\u05d1 1';
+    const left = [...pre.textContent].map((_, place) => {
+        const range = document.createRange();
+        range.setStart(pre.firstChild, place);
+        range.setEnd(pre.firstChild, place + 1);
+        return range.getBoundingClientRect().left;
+    });
+    return left.every((x, place) => !place || x > left[place - 1]);
+}"""
+
 
 def start(page: Page, configuration: str, prompt: str) -> str:
     """A run of the demo, once it waits; its address."""
@@ -87,6 +99,8 @@ def test_a_turn_of_several_calls_is_decided_one_by_one_with_the_keyboard(open_pa
     phone.goto(address)
     assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert barriers(phone, "#run-approvals") == []
+
+    assert page.evaluate(IN_ORDER, command.locator("pre").element_handle())
 
     # Which one of several is meant has to be said first.
     page.keyboard.press("Alt+KeyA")

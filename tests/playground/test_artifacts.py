@@ -10,11 +10,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from llmcore.tools.base import Artifact
 from llmcore.tools.results import ToolResult
 from playground.models import Run, RunContent
+from playground.privacy import PrivacyLevel
 from playground.reading.artifacts import MAX_LISTED, MAX_NOTE_CHARS, safe_name
+from playground.services.apply_privacy import apply_privacy_at_end
 from tests.factories import UserFactory
 from tests.playground.recorded import RecordedRun
 from tests.security.test_pages import EVIL, problems_of
@@ -193,6 +196,18 @@ def test_those_of_another_run_or_step_are_not_there(client: Client, user: User) 
     for sequence, index in ((4, 1), (3, 0), (1, 0), (99, 0)):
         assert file_of(client, run, index, sequence).status_code == 404
     assert client.post(reverse("playground:run_artifact", args=[run.pk, 4, 0])).status_code == 405
+
+
+def test_a_site_that_keeps_no_contents_keeps_none_of_them(client: Client, user: User) -> None:
+    recorded = RecordedRun(user, privacy_level=PrivacyLevel.METADATA)
+    recorded.round(result=ToolResult(text="done", artifacts=(Artifact(type="note", payload=NOTE),)))
+    run = recorded.end(answer="")
+
+    apply_privacy_at_end(run_id=run.pk, now=timezone.now())
+
+    html = page(client, run)
+    assert "VAT for Austria" not in html and "h-artifacts" in html and "data-gone" in html
+    assert file_of(client, run).status_code == 404
 
 
 def test_what_was_deleted_is_said_to_be_gone(client: Client, user: User) -> None:
