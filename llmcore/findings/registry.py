@@ -5,11 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from typing import TypeVar
 
 from llmcore.findings.finding import Finding, Severity
 from llmcore.findings.view import RunView
 
 logger = logging.getLogger(__name__)
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 Finder = Callable[[RunView], Iterable[Finding]]
 
@@ -28,11 +32,17 @@ def finder(function: Finder) -> Finder:
 
 def find(view: RunView, finders: Sequence[Finder] = _finders) -> list[Finding]:
     """The problems of a run, the gravest first, those of one severity in the order of their steps."""
-    found: list[Finding] = []
-    for function in finders:
-        try:
-            found.extend(islice(function(view), MAX_PER_FINDER))
-        except Exception:
-            # A finding is an opinion on a run; a fault in it must not cost the run its end.
-            logger.exception("the finding %s failed", function.__name__)
+    found = collect(finders, view, what="finding")
     return sorted(found, key=lambda finding: (RANK[finding.severity], finding.sequence or 0))
+
+
+def collect(functions: Iterable[Callable[[S], Iterable[T]]], subject: S, *, what: str) -> list[T]:
+    """All that the functions have to say of `subject`, of each a bounded number. It is an opinion: a fault in one of
+    them, logged as that of a `what`, must not cost more than what it had to say."""
+    found: list[T] = []
+    for function in functions:
+        try:
+            found.extend(islice(function(subject), MAX_PER_FINDER))
+        except Exception:
+            logger.exception("the %s %s failed", what, getattr(function, "__name__", function))
+    return found

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 
-from llmcore.findings.registry import MAX_PER_FINDER, RANK
+from llmcore.findings.registry import RANK, collect
 from llmcore.lint.draft import Draft
 from llmcore.lint.notice import Notice
-
-logger = logging.getLogger(__name__)
 
 Check = Callable[[Draft], Iterable[Notice]]
 
@@ -25,11 +21,4 @@ def check(function: Check) -> Check:
 
 def look_over(draft: Draft, checks: Sequence[Check] = _checks) -> list[Notice]:
     """The notices about a request, the gravest first."""
-    found: list[Notice] = []
-    for function in checks:
-        try:
-            found.extend(islice(function(draft), MAX_PER_FINDER))
-        except Exception:
-            # A notice is an opinion on a request; a fault in it must not cost the preview.
-            logger.exception("the check %s failed", function.__name__)
-    return sorted(found, key=lambda notice: RANK[notice.severity])
+    return sorted(collect(checks, draft, what="check"), key=lambda notice: RANK[notice.severity])
