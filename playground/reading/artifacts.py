@@ -10,7 +10,8 @@ from typing import Any
 from llmcore.trace import StepKind
 from playground.models import Run, RunContent, RunStep
 from playground.reading.boxes import byte_size, pretty, shown
-from playground.reading.steps import StepList, StepRow
+from playground.reading.lines import StepList
+from playground.reading.step_rows import StepRow
 from playground.reading.visible import visible
 
 # What one page lists, reads and renders at most; the rest is in the steps.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from playground.models import Run
-from playground.reading.steps import is_live
+from playground.reading.step_rows import is_live
 
 # A page without the first step shows it only when its scripts are there and have opened a stream: that takes longer.
 PATIENCE_S = 0.15

@@ -8,6 +8,7 @@ from llmcore.trace import StepKind
 from playground.deletions import contents_deletion, raw_deletion
 from playground.numbers import data_size, duration, money, percent, tokens
 from playground.reading.boxes import json_box
+from playground.reading.lines import Line
 from playground.reading.panels import (
     approval,
     cache,
@@ -24,7 +25,6 @@ from playground.reading.panels import (
 from playground.reading.panels import tokens as tokens_panel
 from playground.reading.panels.base import Panel, Query, Tab
 from playground.reading.step_record import StepRecord
-from playground.reading.steps import Line
 
 CALL_TABS = (messages, response, thinking, tools, request, raw, tokens_panel, cache)
 RULED = {"auto_approve": "approved", "deny": "denied", "require": "asked for"}

@@ -10,8 +10,8 @@ from llmcore.usage import Usage
 from playground.models import Run
 from playground.numbers import duration, money, plural, tokens
 from playground.reading.ends import END_LOOKS
+from playground.reading.lines import StepList
 from playground.reading.plan import Plan
-from playground.reading.steps import StepList
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from playground.numbers import plural
+from playground.reading.lines import Round, StepList
 from playground.reading.run_rows import GIANT
-from playground.reading.steps import Round, StepList
 
 # A strip is about 400 pixels wide; more columns than this could not be told apart.
 MAX_COLUMNS = 200

@@ -17,12 +17,14 @@ from playground.reading.approvals import read_waiting
 from playground.reading.artifacts import read_artifacts
 from playground.reading.boxes import byte_size
 from playground.reading.family import read_family
+from playground.reading.lines import START, Line, StepList
 from playground.reading.notes import end_note
 from playground.reading.overview import read_overview
 from playground.reading.plan import read_plan
 from playground.reading.since import read_since
 from playground.reading.so_far import streamed_tokens
-from playground.reading.steps import START, Line, StepList, is_live, load_rows, read_rounds
+from playground.reading.step_rows import is_live, load_rows
+from playground.reading.steps import read_rounds
 from playground.reading.summary import read_summary
 from playground.reading.window import ALL_STEPS, Find, StepFilter, line_of_round, read_window
 from playground.services.annotate_run import digest_of_note

@@ -16,8 +16,10 @@ from typing import Any
 from llmcore.messages import JSON
 from llmcore.trace import StepKind
 from playground.models import Run, RunContent, RunStep
+from playground.reading.lines import Line, Round
 from playground.reading.needle import Excerpt, Needle
-from playground.reading.steps import Line, Round, StepRow, load_rows, read_rounds
+from playground.reading.step_rows import StepRow, load_rows
+from playground.reading.steps import read_rounds
 
 MAX_HITS = 50
 BUDGET_S = 1.5

@@ -13,7 +13,7 @@ from llmcore.prompts.changes import FieldChange, field_changes
 from llmcore.versions import KINDS, VersionRef
 from playground.models import Run
 from playground.numbers import plural
-from playground.reading.steps import is_live
+from playground.reading.step_rows import is_live
 
 NAMED = 3
 

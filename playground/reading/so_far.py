@@ -11,7 +11,7 @@ from llmcore.trace import StepKind
 from llmcore.usage import Usage
 from playground.models import Run, RunPartial
 from playground.reading.plan import Plan
-from playground.reading.steps import StepRow, is_live
+from playground.reading.step_rows import StepRow, is_live
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

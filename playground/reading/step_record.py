@@ -13,8 +13,10 @@ from llmcore.messages import Message
 from llmcore.trace import StepKind
 from playground.access import may_see_raw
 from playground.models import Run, RunContent, RunPartial, RunStep, WireExchangeRecord
+from playground.reading.lines import START, Line
 from playground.reading.plan import Plan, read_plan
-from playground.reading.steps import START, Line, StepRow, load_rows, queued_line, read_lines
+from playground.reading.step_rows import StepRow, load_rows
+from playground.reading.steps import queued_line, read_lines
 
 REQUESTS = (StepKind.REQUEST.value, StepKind.ASSEMBLED.value)
 

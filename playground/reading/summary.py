@@ -15,7 +15,7 @@ from playground import numbers
 from playground.models import Run
 from playground.reading.plan import Plan
 from playground.reading.so_far import SoFar, read_so_far
-from playground.reading.steps import StepRow, age_ms, is_live
+from playground.reading.step_rows import StepRow, age_ms, is_live
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

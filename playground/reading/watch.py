@@ -16,10 +16,12 @@ from playground.models import ProposedAction, Run, RunPartial, RunStep
 from playground.numbers import plural
 from playground.reading.approvals import ActionCard, read_waiting, waiting_count
 from playground.reading.ends import look_of
+from playground.reading.lines import START, Line, Round, StepList
 from playground.reading.page import read_head
 from playground.reading.plan import read_plan
 from playground.reading.so_far import streamed_tokens
-from playground.reading.steps import START, Line, Round, StepList, StepRow, is_live, load_rows, read_steps
+from playground.reading.step_rows import StepRow, is_live, load_rows
+from playground.reading.steps import read_steps
 from playground.reading.summary import read_summary
 
 PARTS = ("text", "thinking", "tool_call")

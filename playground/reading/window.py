@@ -9,8 +9,10 @@ from typing import Literal
 
 from playground.models import Run
 from playground.numbers import plural
+from playground.reading.lines import START, Line, Round, StepList
 from playground.reading.run_rows import brief
-from playground.reading.steps import START, Line, Round, StepList, age_ms, axis_of, draw, is_live, roomy_axis
+from playground.reading.step_rows import age_ms, is_live
+from playground.reading.steps import axis_of, draw, roomy_axis
 
 # Above either, a page holds a part of the list.
 LONG_ROUNDS = 60

@@ -15,7 +15,7 @@ from playground import access
 from playground.models import Run
 from playground.reading.beginning import await_first_step
 from playground.reading.page import read_head, read_page
-from playground.reading.steps import is_live
+from playground.reading.step_rows import is_live
 from playground.services import cancel_run, continue_run, delete_run, export_run, run_for_real
 from playground.views import StaffRequest, admin_page
 from playground.views.run_step import number

@@ -9,8 +9,8 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 
 from playground.models import Run
+from playground.reading.lines import START
 from playground.reading.page import read_step_list
-from playground.reading.steps import START
 from playground.reading.window import Find, Kind, StepFilter
 from playground.views import StaffRequest, admin_page
 from playground.views.run_step import number

@@ -20,7 +20,9 @@ from django.urls import reverse
 from llmcore.messages import FinishReason
 from llmcore.runs.outcome import EndReason, RunStatus
 from playground.models import Run, RunStep
-from playground.reading.steps import Line, load_rows, read_lines
+from playground.reading.lines import Line
+from playground.reading.step_rows import load_rows
+from playground.reading.steps import read_lines
 from playground.reading.watch import Event, Watch
 from playground.views import live
 from tests.factories import UserFactory

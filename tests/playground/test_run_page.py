@@ -27,9 +27,11 @@ from playground.models import Run, RunStep
 from playground.numbers import SPACE, money
 from playground.reading.beginning import await_first_step
 from playground.reading.ends import END_LOOKS, STATUS_LOOKS
+from playground.reading.lines import Line
 from playground.reading.notes import NEXT, WHAT
 from playground.reading.plan import read_plan
-from playground.reading.steps import Line, load_rows, read_steps
+from playground.reading.step_rows import load_rows
+from playground.reading.steps import read_steps
 from playground.reading.summary import read_summary
 from playground.reading.watch import Watch
 from tests.factories import UserFactory

@@ -11,7 +11,7 @@ from llmcore.messages import Message
 from llmcore.trace import StepKind
 from playground.reading.compare.sequences import changes_between
 from playground.reading.compare.sides import Side
-from playground.reading.steps import StepRow
+from playground.reading.step_rows import StepRow
 from playground.rows import load_contents
 
 # So many pairs of calls are shown at once; a model may ask for any number in a round.

@@ -10,7 +10,9 @@ from playground.models import RunStep
 from playground.numbers import SPACE, percent, seconds
 from playground.reading.compare.calls import Called, CallPair, calls_of, paired_calls
 from playground.reading.compare.sides import Side
-from playground.reading.steps import Line, Rect, Round, load_rows, queued_line, read_lines
+from playground.reading.lines import Line, Rect, Round
+from playground.reading.step_rows import load_rows
+from playground.reading.steps import queued_line, read_lines
 
 # So many rounds are shown at once: a page of a thousand rounds reads no more than these.
 ROUNDS_AT_ONCE = 25

@@ -11,7 +11,7 @@ from playground.access import visible_runs
 from playground.deletions import contents_deletion, redaction
 from playground.models import Run
 from playground.reading.plan import Plan, read_plan
-from playground.reading.steps import is_live
+from playground.reading.step_rows import is_live
 
 LETTERS = "ABCDEF"
 MOST = len(LETTERS)

@@ -16,9 +16,11 @@ from llmcore.prompts.ledger import skill_ledger
 from llmcore.trace import StepKind
 from playground.models import RunStep
 from playground.reading.boxes import Box, any_box, byte_size, json_box, text_box
+from playground.reading.lines import Line
 from playground.reading.panels.base import Panel, Query, Tab
 from playground.reading.step_record import StepRecord, message_digests
-from playground.reading.steps import Line, load_rows, read_lines
+from playground.reading.step_rows import load_rows
+from playground.reading.steps import read_lines
 
 NEW_AT_ONCE = 50
 KEPT_AT_ONCE = 100
