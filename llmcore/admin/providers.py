@@ -15,12 +15,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.debug import sensitive_post_parameters
 
+from llmcore.context.estimator import Estimator
 from llmcore.enrollment.connection import Connection, connect
 from llmcore.errors import SecretUnavailable
 from llmcore.forms.providers import ProviderForm, key_state
 from llmcore.keys import read_key
 from llmcore.models import LanguageModel, Provider
 from llmcore.providers.registry import adapters
+from llmcore.store import model_value
 from llmcore.usage import Prices
 
 
@@ -151,11 +153,11 @@ class LanguageModelAdmin(admin.ModelAdmin):
     list_filter = ["enabled", "provider"]
     list_select_related = ["provider"]
     search_fields = ["name", "label", "provider__name"]
-    readonly_fields = ["shipped"]
+    readonly_fields = ["shipped", "counting"]
     actions = ["take_shipped_prices"]
     fieldsets = [
         (None, {"fields": ["provider", "name", "label", "enabled"]}),
-        (gettext_lazy("Size"), {"fields": [("context_window", "max_output_tokens")]}),
+        (gettext_lazy("Size"), {"fields": [("context_window", "max_output_tokens"), "counting"]}),
         (
             gettext_lazy("What it can do"),
             {
@@ -185,6 +187,10 @@ class LanguageModelAdmin(admin.ModelAdmin):
         if obj.input_price is None or obj.output_price is None:
             return ""
         return f"{dollars(obj.input_price)} / {dollars(obj.output_price)}"
+
+    @admin.display(description=gettext_lazy("tokens before a run"))
+    def counting(self, obj: LanguageModel) -> str:
+        return Estimator.of(model_value(obj)).how if obj.pk else ""
 
     @admin.display(description=gettext_lazy("shipped prices"))
     def shipped(self, obj: LanguageModel) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from llmcore.configuration import LanguageModel
 from llmcore.context import tokens
+from llmcore.context.learning import LEAST_SAMPLES
 from llmcore.context.tokenizers import counter
 from llmcore.messages import Message, ToolSpec
 
@@ -38,6 +39,14 @@ class Estimator:
     def tools(self, specs: Iterable[ToolSpec]) -> int:
         count = counter(self.tokenizer) or tokens.estimate_tokens
         return self._corrected(tokens.estimate_tools(specs, count))
+
+    @property
+    def how(self) -> str:
+        """How it counts, in a sentence."""
+        by = f"Counted with the vocabulary {self.tokenizer}" if self.tokenizer else "Estimated by a rule of thumb"
+        if self.samples < LEAST_SAMPLES:
+            return f"{by}; runs of this model correct it from the third on."
+        return f"{by}, × {self.ratio:.2f} as {self.samples} runs of this model taught."
 
     def _corrected(self, count: int) -> int:
         return round(count * self.ratio)

@@ -15,7 +15,6 @@ from llmcore.messages import JSON, Message
 from llmcore.prompts.assembly import Dropped, DropReason, Segment, Source
 from llmcore.prompts.ledger import SkillLedger, skill_ledger
 from playground.numbers import tokens
-from playground.reading.estimates import how_counted
 from playground.services.prepare_run import PreparedRun
 
 # A page is made anew after each pause in typing: what it shows is bounded, what is sent is not.
@@ -216,7 +215,7 @@ class Preview:
     @property
     def counted(self) -> str:
         """How the tokens were counted."""
-        return how_counted(Estimator.of(self.prepared.call.model))
+        return Estimator.of(self.prepared.call.model).how
 
     @property
     def listed(self) -> list[ListedNotice]:

@@ -77,3 +77,11 @@ def test_the_page_says_how_far_the_estimate_was_off(client: Client) -> None:
     page = client.get(reverse("playground:run", args=[run.pk])).content.decode()
     off = f"{(total - 420) / 4.2:+.1f}".replace("-", "−")
     assert f"Prompts were estimated at {total} before they were sent; 420 were reported ({off}\u00a0%)." in page
+
+
+def test_the_admin_shows_at_the_model_what_was_learned(client: Client) -> None:
+    model = LanguageModelFactory(name="claude-x", token_ratios=[1.1, 1.2, 1.3])
+    client.force_login(UserFactory(is_superuser=True))
+    page = client.get(reverse("admin:llmcore_languagemodel_change", args=[model.pk])).content.decode()
+    assert "Estimated by a rule of thumb, × 1.20 as 3 runs of this model taught." in page
+    assert client.get(reverse("admin:llmcore_languagemodel_add")).status_code == 200

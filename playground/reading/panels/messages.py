@@ -109,7 +109,7 @@ def read(record: StepRecord, query: Query) -> Panel:
         last = min(query.offset + KEPT_AT_ONCE, kept)
         context = {"shown": reader.views(range(query.offset, last)), "rest": kept - last, "next": last}
         return Panel(template="kept", context=context)
-    is_first, first = record.line.round <= 1, kept + query.offset
+    is_first, first = record.line.round <= (record.run.forked_at_round or 1), kept + query.offset
     last = min(first + NEW_AT_ONCE, len(digests))
     views = reader.views(range(first, last))
     context = {

@@ -16,7 +16,6 @@ from llmcore.providers.usage_fields import Formula, UsageFields
 from llmcore.usage import MILLION, Prices, Usage
 from playground.numbers import whole_parts
 from playground.reading.boxes import json_box
-from playground.reading.estimates import how_counted
 from playground.reading.panels.base import Panel, Query, Tab, boxes_of
 from playground.reading.step_record import StepRecord
 
@@ -90,7 +89,7 @@ def read(record: StepRecord, query: Query) -> Panel:
         "priced": prices.input is not None and prices.output is not None,
         "estimate": record.first.data.get("input_tokens_estimate"),
         "off": estimate.error,
-        "counted": how_counted(record.plan.estimator),
+        "counted": record.plan.estimator.how,
         "derived": [Derivation(formula=formula) for formula in fields.explain(raw)] if fields else [],
         "includes": fields.note if fields else "",
         "priced_at": moment_of(record) if data.get("prices") else None,
