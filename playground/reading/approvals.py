@@ -181,21 +181,25 @@ class Deciders:
         return self._names[action.tool]
 
     def _look_up(self, action: ProposedAction) -> str:
-        app, codename = DECIDE.split(".")
-        granted = Permission.objects.filter(content_type__app_label=app, codename=codename)
-        staff = get_user_model()._default_manager.filter(is_active=True, is_staff=True)
-        holders = staff.filter(
-            Q(is_superuser=True) | Q(user_permissions__in=granted) | Q(groups__permissions__in=granted)
-        ).distinct()
+        users = get_user_model()._default_manager.filter(is_active=True, is_staff=True)
+        own = _holding("playground.view_run") & Q(pk=self._run.user_id)
+        users = users.filter(_holding(DECIDE)).filter(_holding("playground.view_all_runs") | own)
+        tool = all_tools().get(action.tool)
+        if tool is not None and tool.permission:
+            users = users.filter(_holding(tool.permission))
         if self._run.user_id is not None and other_decider_required(self._run):
-            holders = holders.exclude(pk=self._run.user_id)
-        names = [
-            user.get_username()
-            for user in holders.order_by("pk")[: 4 * NAMED]
-            if not why_not_decide(user, self._run, action)
-        ]
-        more = f" and {plural(len(names) - NAMED, 'other')}" if len(names) > NAMED else ""
+            users = users.exclude(pk=self._run.user_id)
+        named = users.distinct().order_by("pk")
+        names = [user.get_username() for user in named[: NAMED + 1]]
+        more = f" and {plural(named.count() - NAMED, 'other')}" if len(names) > NAMED else ""
         return ", ".join(names[:NAMED]) + more
+
+
+def _holding(permission: str) -> Q:
+    """Users who have a permission, as `has_perm` tells of one of them."""
+    app, codename = permission.split(".")
+    granted = Permission.objects.filter(content_type__app_label=app, codename=codename)
+    return Q(is_superuser=True) | Q(user_permissions__in=granted) | Q(groups__permissions__in=granted)
 
 
 def waiting_count(cards: Iterable[ActionCard]) -> int:

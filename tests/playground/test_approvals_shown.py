@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from llmcore.models import ActionRule
+from llmcore.models import ActionRule, Configuration
 from llmcore.providers.scripted.scenario import Turn
 from llmcore.tools.base import Action, ActionKind, Tool
 from llmcore.tools.workspace.differences import unified
 from llmcore.tools.workspace.writing import Change
+from playground.access import why_not_decide
 from playground.models import ProposedAction, Run
 from playground.reading.approvals import read_waiting
 from playground.reading.described import MAX_TEXT_CHARS, Described, describe
@@ -252,3 +253,33 @@ def test_many_actions_cost_no_more_queries_than_few(user: User, django_assert_ma
                 read_inbox(user=user, now=timezone.now())
             queries.append(len(captured.captured_queries))
     assert queries[1] <= queries[0]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_those_who_can_decide_are_named_the_first_few(shop: Path, user: User) -> None:
+    """The same as whether each of them may: by rights of their own or of a group, and only who sees the run."""
+    sees, decides = "playground.view_all_runs", "playground.decide_action"
+    for permissions in ([sees], [decides], ["playground.view_run", decides]):
+        UserFactory(permissions=permissions)
+    UserFactory(is_active=False, is_superuser=True)
+    UserFactory(is_staff=False, is_superuser=True)
+    team = Group.objects.create(name="Deciders")
+    team.permissions.set(Permission.objects.filter(codename__in=[sees.split(".")[1], decides.split(".")[1]]))
+    member = UserFactory(is_staff=True)
+    member.groups.add(team)
+    with repairing(Turn(tool_calls=(call("terminal", command="ls"),))) as model:
+        run = waiting(model, user)
+
+    def deciders() -> str:
+        (card,) = read_waiting(Run.objects.get(pk=run.pk), user=user, now=timezone.now()).cards
+        return card.deciders
+
+    assert deciders() == f"{user.username}, {member.username}"
+    action = ProposedAction.objects.get(run=run)
+    staff = User.objects.filter(is_active=True, is_staff=True).order_by("pk")
+    assert [one for one in staff if not why_not_decide(one, run, action)] == [user, member]
+    Configuration.objects.update(requires_other_decider=True)
+    run.refresh_from_db()
+    assert deciders() == member.username
+    others = UserFactory.create_batch(6, permissions=[sees, decides])
+    assert deciders() == ", ".join(u.username for u in (member, *others[:4])) + " and 2 others"
