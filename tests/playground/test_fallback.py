@@ -122,6 +122,15 @@ def test_the_panels_show_the_request_that_went_to_the_fallback(chain: Script, pa
     assert "5,000" in step_page(page, run, request.sequence, "tokens")
 
 
+def test_every_panel_of_every_step_can_be_read(chain: Script, page: Client) -> None:
+    run = chain.run(capture_raw=True)
+    tabs = ("messages", "response", "thinking", "tools", "request", "raw", "tokens", "cache")
+
+    for step in run.steps.filter(kind="request"):
+        shown = {tab: step_page(page, run, step.sequence, tab) for tab in tabs}
+        assert all("pg-" in html for html in shown.values())
+
+
 def test_no_key_of_the_chain_is_kept_anywhere(chain: Script, page: Client) -> None:
     run = chain.run(capture_raw=True)
 
