@@ -40,6 +40,10 @@ class Reason(StrEnum):
     MISSED = "missed"  # none of these: the provider promises nothing
 
 
+# Where the provider read less than it could have.
+MISSES = frozenset({Reason.CHANGED, Reason.EXPIRED, Reason.MISSED})
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sent:
     """A request as it is recorded: its `data`, the usage of its answer, and when it began and was answered."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,6 +16,7 @@ from playground.numbers import plural
 from playground.reading.approvals import read_waiting
 from playground.reading.artifacts import read_artifacts
 from playground.reading.boxes import byte_size
+from playground.reading.cache_misses import mark_cache_misses
 from playground.reading.family import read_family
 from playground.reading.lines import START, Line, StepList
 from playground.reading.notes import end_note
@@ -23,7 +24,7 @@ from playground.reading.overview import read_overview
 from playground.reading.plan import read_plan
 from playground.reading.since import read_since
 from playground.reading.so_far import streamed_tokens
-from playground.reading.step_rows import is_live, load_rows
+from playground.reading.step_rows import StepRow, is_live, load_rows
 from playground.reading.steps import read_rounds
 from playground.reading.summary import read_summary
 from playground.reading.window import ALL_STEPS, Find, StepFilter, line_of_round, read_window
@@ -59,7 +60,7 @@ def read_page(
     """The context of the page, with the lines around `at` in its step list; by default around the line to open."""
     rows = load_rows(RunStep.objects.filter(run=run))
     plan = read_plan(run)
-    steps = StepList(rounds=read_rounds(run, rows))
+    steps = steps_of(run, rows)
     findings = read_findings(run.findings or (), steps)
     open_step = first_open(steps, live=is_live(run))
     streamed = streamed_tokens(RunPartial.objects.filter(run=run).first()) if is_live(run) else 0
@@ -90,9 +91,16 @@ def read_step_list(
     filter: StepFilter = ALL_STEPS,
 ) -> dict[str, Any]:
     """The context of the step list alone: around `at`, or what is found from there, or the beginning of `round`."""
-    steps = StepList(rounds=read_rounds(run, load_rows(RunStep.objects.filter(run=run))))
+    steps = steps_of(run, load_rows(RunStep.objects.filter(run=run)))
     at = at if round is None else line_of_round(steps, round)
     return {"run": run, "live": is_live(run), **window_of(run, steps, now=now, at=at, find=find, filter=filter)}
+
+
+def steps_of(run: Run, rows: Sequence[StepRow]) -> StepList:
+    """All steps of the run, with what only a look at all of them tells."""
+    rounds = read_rounds(run, rows)
+    mark_cache_misses(rounds, rows)
+    return StepList(rounds=rounds)
 
 
 def window_of(

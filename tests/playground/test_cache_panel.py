@@ -95,7 +95,7 @@ def test_a_short_prompt_is_told_to_be_too_short(client: Client, user: User) -> N
     assert "most providers cache prompts from 1,024 tokens on" in panel(client, run, 2)
 
 
-def test_the_panel_and_the_finding_say_the_same(client: Client, user: User) -> None:
+def test_a_miss_stands_in_the_list_of_steps_and_is_explained(client: Client, user: User) -> None:
     recorded = RecordedRun(user)
     usage = Usage(input_tokens=5_000, output_tokens=10, total_tokens=5_010, cache_read_input_tokens=0)
     for _ in range(2):
@@ -103,8 +103,10 @@ def test_the_panel_and_the_finding_say_the_same(client: Client, user: User) -> N
         recorded.response("Well.", usage=usage)
     run = recorded.end()
 
+    page = text_of(client.get(f"/admin/playground/runs/{run.pk}/").content.decode())
     assert "5,000 tokens planned, 0 read from the cache." in panel(client, run, 2)
     assert "5,000 tokens were read anew" in panel(client, run, 2)
+    assert page.count("Model call cache miss") == 1
 
 
 def test_a_provider_that_reports_nothing_is_told(client: Client, user: User) -> None:
