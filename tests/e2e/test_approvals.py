@@ -96,7 +96,7 @@ def test_a_turn_of_several_calls_is_decided_one_by_one_with_the_keyboard(open_pa
     expect(change.locator(".pg-diff .add")).to_have_text(re.compile(r"AT = 0\.20$"))
     expect(command.locator("pre")).to_have_text("grep -h 'vat_rate=0.02' logs/*.log | wc -l")
     expect(command).to_contain_text("at most 10 s")
-    expect(command.locator("[data-countdown]")).to_have_text("in 23 h 59 min")
+    expect(command.locator("[data-countdown]")).to_have_text(re.compile(r"in 23 h 5\d min"))
     phone.goto(address)
     assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert barriers(phone, "#run-approvals") == []
