@@ -122,6 +122,17 @@ def test_the_panels_show_the_request_that_went_to_the_fallback(chain: Script, pa
     assert "5,000" in step_page(page, run, request.sequence, "tokens")
 
 
+def test_two_runs_are_compared_by_what_served_them(chain: Script, page: Client) -> None:
+    run = chain.run()
+    chain.model.scenarios["scripted"] = Scenario(name="scripted", turns=(LOOK, Turn(text="By itself.")))
+    other = chain.run()
+
+    html = page.get(reverse("playground:compare") + f"?a={run.pk}&b={other.pk}").content.decode()
+
+    assert other.served_by == ""
+    assert "Served by" in html and "other/second" in html
+
+
 def test_every_panel_of_every_step_can_be_read(chain: Script, page: Client) -> None:
     run = chain.run(capture_raw=True)
     tabs = ("messages", "response", "thinking", "tools", "request", "raw", "tokens", "cache")

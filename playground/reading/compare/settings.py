@@ -63,6 +63,7 @@ def _values(side: Side) -> dict[str, _Value]:
     return {
         "Configuration": _text(_named(run.configuration_name, configuration.get("version"))),
         "Model": _text(model.get("name") or run.model_name),
+        **({"Served by": _text(run.served_by)} if run.served_by else {}),
         "Provider": _text(provider.get("name")),
         "Wire format": _text(provider.get("adapter")),
         "Override": _override(side),
