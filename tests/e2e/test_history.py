@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.test_runs import RUNS, rows, start
+from tests.e2e.test_runs import RUNS, cancel, rows, start
 
 CHARGE = "Double charge on order DJ-48213"
 
@@ -125,6 +125,7 @@ def test_selection_outlives_news_of_its_rows(page: Page) -> None:
         pass
     expect(page.locator(f"#run_{pk} input")).to_be_checked()
     expect(page.locator("#selection")).to_contain_text("1 run selected")
+    cancel(page, pk)
 
 
 def test_title_and_tags_are_edited_in_place(open_page: Callable[..., Page]) -> None:
@@ -187,7 +188,9 @@ def test_what_is_being_written_outlives_the_end_of_the_run(page: Page) -> None:
     title.fill("Half a ti")
     page.locator("[name=note]").fill("While it runs")
     title.focus()
-    expect(page.locator("#run-head .pg-pill--done")).to_be_visible(timeout=60_000)
+    expect(page.locator(".pg-partial")).not_to_be_empty(timeout=30_000)
+    cancel(page, pk)
+    expect(page.locator("#run-head .pg-pill--cancelled")).to_be_visible(timeout=30_000)
     expect(page.locator("#answer")).to_be_visible()
     expect(title).to_have_value("Half a ti")
     expect(title).to_be_focused()
@@ -195,7 +198,7 @@ def test_what_is_being_written_outlives_the_end_of_the_run(page: Page) -> None:
     page.keyboard.type("tle")
     page.keyboard.press("Enter")
     expect(page.locator("#run-head .pg-title__t")).to_contain_text("Half a title")
-    expect(page.locator("#run-head .pg-pill--done")).to_be_visible()
+    expect(page.locator("#run-head .pg-pill--cancelled")).to_be_visible()
 
 
 @pytest.mark.parametrize("color_scheme", ["light", "dark"])
