@@ -595,11 +595,11 @@ def test_a_run_that_is_going_on_cant_be_deleted(status: RunStatus, reader: Clien
     assert left_of(run) == {"raw", "contents", "metadata"}
 
 
-@pytest.mark.parametrize("user", [{"is_staff": False, "is_superuser": True}, None])
-def test_deleting_leads_strangers_to_the_login(user: dict[str, bool] | None, client: Client) -> None:
-    run = run_of(age_days=1)
-    if user is not None:
-        client.force_login(UserFactory(**user))
+@pytest.mark.parametrize("stranger", [{"is_staff": False, "is_superuser": True}, None])
+def test_deleting_leads_strangers_to_the_login(stranger: dict[str, bool] | None) -> None:
+    run, client = run_of(age_days=1), Client()
+    if stranger is not None:
+        client.force_login(UserFactory(**stranger))
 
     assert (delete(client, run), delete(client, run, "get")) == (302, 302)
     assert left_of(run) == {"raw", "contents", "metadata"}
