@@ -9,7 +9,7 @@ from typing import Any
 
 from llmcore.tools.base import Action, ActionKind
 from playground.numbers import plural
-from playground.reading.boxes import pretty, shown
+from playground.reading.boxes import pretty
 from playground.reading.visible import foreign, visible
 
 MAX_TEXT_CHARS = 20_000
@@ -112,7 +112,7 @@ def words(text: str) -> str:
 def _bounded(text: str) -> tuple[str, str]:
     """The text as it is shown, and what isn't shown of it."""
     more = len(text) - MAX_TEXT_CHARS
-    return folded(visible(shown(text[:MAX_TEXT_CHARS]))), f"the last {plural(more, 'character')}" if more > 0 else ""
+    return folded(visible(text[:MAX_TEXT_CHARS])), f"the last {plural(more, 'character')}" if more > 0 else ""
 
 
 def folded(text: str) -> str:
@@ -167,7 +167,7 @@ def _cut(line: DiffLine) -> DiffLine:
     text, more = line.text[:MAX_LINE_CHARS], len(line.text) - MAX_LINE_CHARS
     found = None if more > 0 or not line.sign else TRAILING.search(text)
     trailing = found[0] if found else ""
-    text = SPACES.sub(lambda spaces: f"⟨{len(spaces[0])} spaces⟩", visible(shown(text[: len(text) - len(trailing)])))
+    text = SPACES.sub(lambda spaces: f"⟨{len(spaces[0])} spaces⟩", visible(text[: len(text) - len(trailing)]))
     return DiffLine(line.sign, f"{text} ⟨{more:,} characters more⟩" if more > 0 else text, trailing)
 
 

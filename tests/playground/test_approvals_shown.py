@@ -63,6 +63,7 @@ def lines(shown: Described) -> list[tuple[str, str]]:
         ("x\u3164y\u2800z\ufe0f", "x⟨U+3164⟩y⟨U+2800⟩z⟨U+FE0F⟩"),
         ("a\U000e0041b\u034fc\ufeff", "a⟨U+E0041⟩b⟨U+034F⟩c⟨U+FEFF⟩"),
         ("e\u0301 e" + "\u0338" * 4, "e\u0301 e\u0338\u0338⟨U+0338⟩⟨U+0338⟩"),
+        ("half \ud800", "half ⟨U+D800⟩"),
         # What imitates such a name is told from one.
         ("⟨U+202E⟩", "⟨U+27E8⟩U+202E⟩"),
     ],
@@ -79,6 +80,7 @@ def test_names_of_characters_look_unlike_the_text_around_them() -> None:
 def test_letters_that_look_like_others_are_named() -> None:
     assert foreign(["ls", "с\u0430t"]) == "“с” is cyrillic small letter es, “а” is cyrillic small letter a"
     assert foreign(["абвгдежз"]).endswith("and 3 more") and foreign(["ls -la"]) == ""
+    assert command("echo \ud800").command == "echo ⟨U+D800⟩"
     assert command("cаt x").foreign == "“а” is cyrillic small letter a"
 
 
