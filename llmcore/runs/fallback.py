@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from llmcore.configuration import Route
+from llmcore.configuration import Parameters, Route
 from llmcore.errors import ConfigurationError, ErrorKind
 from llmcore.metering.client import Completion
 
@@ -42,6 +43,12 @@ class Chain:
             return None
         self._place += 1
         return self.route
+
+
+def fitted(parameters: Parameters, route: Route) -> Parameters:
+    """The parameters as a fallback is asked with them: no more output than it can give, which it would refuse."""
+    cap, wanted = route.model.max_output_tokens, parameters.max_tokens
+    return replace(parameters, max_tokens=cap) if cap and wanted and wanted > cap else parameters
 
 
 def place_of(at: str, routes: Sequence[Route]) -> int:

@@ -19,7 +19,7 @@ from llmcore.providers.registry import adapter_of
 from llmcore.runs import endings
 from llmcore.runs.calls import CallRunner
 from llmcore.runs.editing import portable
-from llmcore.runs.fallback import Chain
+from llmcore.runs.fallback import Chain, fitted
 from llmcore.runs.hooks import Hooks
 from llmcore.runs.objections import Objections
 from llmcore.runs.outcome import EndReason, Outcome
@@ -55,6 +55,7 @@ class _Run:
     progress: Progress
     chain: Chain
     specs: tuple[ToolSpec, ...]
+    parameters: Parameters
     call: ModelCall
     transcript: Transcript
     calls: CallRunner
@@ -217,7 +218,7 @@ class ToolLoop:
         what only the model before it understands."""
         run.progress.fall_back_to(route.name)
         run.progress.rounds_used -= 1
-        run.call = self._call_to(route, run.call.parameters, run.specs)
+        run.call = self._call_to(route, fitted(run.parameters, route), run.specs)
         run.transcript, run.sent = self._client.transcript(run.call), 0
         self._recorder.begin_anew()
 
@@ -275,7 +276,8 @@ class ToolLoop:
         offered = {name: self._tools[name] for name in sorted(state.offered) if name in self._tools}
         specs = tuple(tool.spec for tool in offered.values())
         chain = Chain(self._routes, state.route)
-        call = self._call_to(chain.route, state.parameters, specs)
+        parameters = fitted(state.parameters, chain.route) if state.route else state.parameters
+        call = self._call_to(chain.route, parameters, specs)
         runner = ToolRunner(
             context=self._context, cancelled=cancelled, redact=self._redact, after_tool=self._after_tool
         )
@@ -294,6 +296,7 @@ class ToolLoop:
             progress=progress,
             chain=chain,
             specs=specs,
+            parameters=state.parameters,
             call=call,
             transcript=self._client.transcript(call),
             calls=calls,

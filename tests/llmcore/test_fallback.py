@@ -273,6 +273,21 @@ async def test_a_model_without_tools_is_offered_none(bench: LoopBench) -> None:
     assert ["tools" in body for body in bench.bodies] == [True, False]
 
 
+async def test_a_fallback_is_asked_for_no_more_than_it_can_write(bench: LoopBench) -> None:
+    for name in ("first", "second"):
+        say(bench, name, BUSY)
+    say(bench, "third", Turn(text="Here I am."))
+    routes = (
+        route(bench, "first", max_output_tokens=900),
+        route(bench, "second", max_output_tokens=50),
+        route(bench, "third", max_output_tokens=200),
+    )
+
+    await run(bench, *routes, state=bench.state(parameters=Parameters(max_tokens=400)))
+
+    assert [body["max_tokens"] for body in bench.bodies] == [400, 50, 200]
+
+
 async def test_a_cancelled_run_asks_nobody_else(bench: LoopBench) -> None:
     cancel = asyncio.Event()
     say(bench, "first", Turn(status=503, error="Full.", delay_s=30))
