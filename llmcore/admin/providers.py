@@ -195,7 +195,9 @@ class LanguageModelAdmin(admin.ModelAdmin):
     @admin.display(description=gettext_lazy("shipped prices"))
     def shipped(self, obj: LanguageModel) -> str:
         """What this version knows of the price, since when and where from, and whether it is the one above."""
-        known = obj.shipped_prices if obj.pk else None
+        if obj.pk is None:
+            return _("Shown here when the model is saved.")
+        known = obj.shipped_prices
         if known is None:
             return _("None for this model at this address: enter them where its provider tells them.")
         parts = [known.note] if known.note else []

@@ -128,6 +128,9 @@ def test_the_model_shows_the_shipped_prices_with_date_and_source(admin: Client) 
     assert 'href="https://www.anthropic.com/pricing#api"' in shown
     assert "These ones." in page_of(admin, same)
     assert "None for this model at this address" in page_of(admin, other)
+    assert (
+        "Shown here when the model is saved." in admin.get(reverse("admin:llmcore_languagemodel_add")).content.decode()
+    )
     assert "4 / 20" in admin.get(reverse(LIST)).content.decode()
 
 
