@@ -121,8 +121,8 @@ def cut(data: bytes, max_bytes: int) -> str:
     if len(data) <= max_bytes:
         return data.decode("utf-8")
     marker = (
-        f"\n[Truncated here: the result has {len(data)} bytes, at most {max_bytes} are shown. To get the rest, call "
-        "the tool again with narrower arguments, such as a filter, a range or an offset.]"
+        f"\n[The result was truncated here: it has {len(data)} bytes, at most {max_bytes} are shown. To get the rest, "
+        "call the tool again with narrower arguments, such as a filter, a range or an offset.]"
     ).encode()
     room = max_bytes - len(marker)
     kept = data[:room] + marker if room > 0 else data[: max(max_bytes, 0)]

@@ -266,7 +266,7 @@ def test_a_long_result_is_cut_between_characters_with_a_marker(extra: int) -> No
 
     assert len(text.encode()) <= 1_000  # L10
     assert "�" not in text
-    shown, _, marker = text.partition("\n[Truncated here")
+    shown, _, marker = text.partition("\n[The result was truncated here")
     assert data.decode().startswith(shown) and len(shown) > 100
     assert f"{len(data)} bytes" in marker and "narrower arguments" in marker
 
