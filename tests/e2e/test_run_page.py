@@ -88,6 +88,23 @@ def test_the_chosen_tab_survives_a_change_of_step(page: Page) -> None:
     expect_step(page, 7, "request")
 
 
+def test_what_the_head_copies_follows_the_step(open_page: Callable[..., Page]) -> None:
+    page = open_page(permissions=["clipboard-read", "clipboard-write"])
+    open_run(page, anchor="#step-1/tokens")
+    copy = page.locator("#run-head button[data-curl]")
+    expect(copy).to_have_text("Copy round 1 as cURL")
+
+    # A tool run belongs to the request that asked for it.
+    page.locator("#round-2 .pg-step--tool").first.click()
+    expect(copy).to_have_text("Copy round 2 as cURL")
+    copy.click()
+    expect(copy).to_have_text("Copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("curl ") and "stream_options" in copied
+    page.locator("#step-0").click()
+    expect(copy).to_be_hidden()
+
+
 def test_a_finding_leads_to_the_step_that_shows_it(page: Page) -> None:
     open_run(page)
 
