@@ -3,6 +3,8 @@
 (function () {
   "use strict";
 
+  const { LOGGED_OUT, UNREACHABLE, ask, loggedOut, whyOf } = window.playgroundSession;
+
   function flash(button, word) {
     const label = button.querySelector("span") || button;
     if (button.dataset.label === undefined) button.dataset.label = label.textContent;
@@ -33,15 +35,8 @@
     return done ? Promise.resolve() : Promise.reject(new Error("copy refused"));
   }
 
-  class Missing extends Error {}
-
   async function textOf(button) {
-    if (button.dataset.copyUrl) {
-      const response = await fetch(button.dataset.copyUrl);
-      if (response.status === 404) throw new Missing();
-      if (!response.ok) throw new Error(response.statusText);
-      return response.text();
-    }
+    if (button.dataset.copyUrl) return (await ask(button.dataset.copyUrl)).text();
     if ("copyLink" in button.dataset) return location.href;
     if (button.dataset.copy) return document.querySelector(button.dataset.copy).textContent;
     return button.dataset.copyText;
@@ -49,15 +44,16 @@
 
   // --- what didn't arrive ------------------------------------------------------------------------------------------
 
-  const { LOGGED_OUT, UNREACHABLE, loggedOut, whyOf } = window.playgroundSession;
   const AGAIN = "Log in again in another tab, then come back: nothing on this page is lost.";
 
   // Forms that keep what was typed, the preview, and what is opened inside a page say it in their own place.
-  const saysItself = (element) => element.closest("[data-keeps], [data-preview], [data-action], [data-loads]") !== null;
+  const saysItself = ({ target, detail }) =>
+    target.closest("[data-keeps], [data-preview], [data-action]") !== null ||
+    (detail.requestConfig.verb === "get" && target.closest("[data-loads]") !== null);
 
   function failed(event, why, login = false) {
     const note = document.getElementById("pg-failed");
-    if (!note || saysItself(event.target)) return;
+    if (!note || saysItself(event)) return;
     note.querySelector("[data-failed-why]").textContent = why;
     note.querySelector("[data-failed-login]").hidden = !login;
     note.hidden = false;
@@ -110,7 +106,7 @@
         await write(await textOf(copy));
         flash(copy, "Copied");
       } catch (error) {
-        flash(copy, (error instanceof Missing && copy.dataset.copyMissing) || "Not copied");
+        flash(copy, (error.kind === "missing" && copy.dataset.copyMissing) || "Not copied");
       }
       return;
     }
