@@ -16,6 +16,8 @@ MAX_PARSED_CHARS = 12_000_000
 CLICK_CHARS = 500_000
 # Such a text is also offered as a file.
 FILE_CHARS = 4_000
+# Lines of prose that have room in a message, and characters of one on a phone.
+PROSE_LINES, PHONE_CHARS = 18, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,12 @@ class Box:
     @property
     def view(self) -> TextView:
         return first_view(self.text)
+
+    @property
+    def may_scroll(self) -> bool:
+        """Whether it may be taller than its place on the page, on a phone too: then it has to take the focus."""
+        lines = self.text[: PROSE_LINES * PHONE_CHARS].split("\n")
+        return sum(1 + len(line) // PHONE_CHARS for line in lines) >= PROSE_LINES
 
     @property
     def for_file(self) -> bool:
