@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from llmcore.findings.finding import Severity, code
@@ -12,7 +13,8 @@ from llmcore.lint.registry import check
 from llmcore.prompts.provenance import Segment, Source
 from llmcore.prompts.variables import is_name
 
-_BRACES = re.compile(r"\{\{[ \t]*([^{}\n]{1,80}?)[ \t]*\}\}")
+# Blanks are counted like any other character: to look for them apart takes the square of their number.
+_BRACES = re.compile(r"\{\{([^{}\n]{1,100})\}\}")
 _LOOKED_THROUGH = 200_000
 
 
@@ -60,10 +62,13 @@ def braces_that_are_no_variables(draft: Draft) -> Iterator[Notice]:
 
 
 def _spans(draft: Draft, segment: Segment) -> Iterator[str]:
-    values = [(span.start, span.end) for span in segment.values]
+    ends = [span.end for span in segment.values]
     for match in _BRACES.finditer(draft.text(segment)[:_LOOKED_THROUGH]):
-        if not any(start <= match.start() < end for start, end in values):
-            yield match[1]
+        # The values stand in their order, so the first one that ends behind it is the only one that it can be in.
+        place = bisect_right(ends, match.start())
+        in_value = place < len(ends) and segment.values[place].start <= match.start()
+        if not in_value and (words := match[1].strip(" \t")):
+            yield words
 
 
 def _source_of(segment: Segment) -> Fix | None:

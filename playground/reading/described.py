@@ -26,7 +26,6 @@ WANTS = {
 # Long empty stretches push what follows them out of sight.
 EMPTY_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*){3,}\n")
 SPACES = re.compile(r"[ \t]{24,}")
-TRAILING = re.compile(r"[ \t]+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +164,7 @@ def _body(lines: list[str]) -> list[str]:
 
 def _cut(line: DiffLine) -> DiffLine:
     text, more = line.text[:MAX_LINE_CHARS], len(line.text) - MAX_LINE_CHARS
-    found = None if more > 0 or not line.sign else TRAILING.search(text)
-    trailing = found[0] if found else ""
+    trailing = "" if more > 0 or not line.sign else text[len(text.rstrip(" \t")) :]
     text = SPACES.sub(lambda spaces: f"⟨{len(spaces[0])} spaces⟩", visible(text[: len(text) - len(trailing)]))
     return DiffLine(line.sign, f"{text} ⟨{more:,} characters more⟩" if more > 0 else text, trailing)
 

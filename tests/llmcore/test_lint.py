@@ -107,7 +107,9 @@ def test_what_only_reads_like_a_variable_is_told() -> None:
 
 
 def test_braces_inside_a_value_are_nobodys_mistake() -> None:
-    assert look_over(draft("{{a}}", augmentation=Augmentation(variables={"a": "{{ b.c }}"}))) == []
+    values = Augmentation(variables={"a": "{{ b.c }}", "d": "x"})
+    assert look_over(draft("{{a}} {{d}} {{a}}", augmentation=values)) == []
+    assert "`{{e.f}}`" in only(draft("{{a}} {{d}} {{ e.f }} {{a}}", augmentation=values)).title
 
 
 @pytest.mark.parametrize(

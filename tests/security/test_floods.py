@@ -16,14 +16,20 @@ from django.test import Client
 from jsonschema import Draft202012Validator
 
 from llmcore.errors import ErrorKind
+from llmcore.lint import look_over
 from llmcore.management.wire_check.server import Script, serve_script
 from llmcore.metering.client import ModelClient, open_http
+from llmcore.prompts.assembly import Augmentation
 from llmcore.providers import transport
 from llmcore.providers.scripted.scenario import Turn
 from llmcore.tools.arguments import objections
+from llmcore.tools.base import Action, ActionKind
 from playground.models import Run
+from playground.reading.compare.texts import line_diff
+from playground.reading.described import describe
 from playground.reading.json_tree import JsonTree
 from tests.factories import UserFactory
+from tests.llmcore.test_lint import draft
 from tests.llmcore.voices import VOICES, ask, call_to
 from tests.playground.driven import script
 from tests.playground.recorded import RecordedRun
@@ -201,6 +207,41 @@ def test_the_name_of_a_tool_gives_a_terminal_no_orders() -> None:
         call_command("llm_run", model.configuration.slug, prompt="What is it?", stdout=out, no_color=True)
 
     assert "owned" in out.getvalue() and "\x1b" not in out.getvalue() and "\x07" not in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("prompt", "value"),
+    [("{{" + " " * 20_000 + "}", "x"), ("{{" + "x " * 20_000, "x"), ("{{a}}" * 30_000, "{{!}}")],
+    ids=["blanks", "words", "values"],
+)
+def test_braces_in_a_long_prompt_are_looked_through_in_time(prompt: str, value: str) -> None:
+    made = draft(prompt, augmentation=Augmentation(variables={"a": value}))
+    started = time.process_time()
+
+    look_over(made)
+
+    assert time.process_time() - started < 3
+
+
+def test_lines_of_blanks_keep_nobody_from_deciding() -> None:
+    diff = "@@ -0,0 +1 @@\n" + f"+{' ' * 1_900}x\n" * 1_900
+    action = Action(kind=ActionKind.FILE_CHANGE, title="Change", path="a", diff=diff)
+    started = time.process_time()
+
+    shown = describe({"action": action.to_json()})
+
+    assert len(shown.diff) > 1_900
+    assert time.process_time() - started < 3
+
+
+def test_lines_that_have_nothing_in_common_are_compared_in_time() -> None:
+    a, b = ("\n".join(f"{mark} {number} " + mark * 300 for number in range(200)) for mark in ("+-", "*/"))
+    started = time.process_time()
+
+    lines = line_diff(a, b)
+
+    assert any(line.mark == "−" for line in lines)
+    assert time.process_time() - started < 2
 
 
 @pytest.mark.parametrize("said", ["Mon, 01 Dec 99999999999 00:00:00 GMT", "1 Dec 2026 99999999999:00", "-1e999"])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from playground.reading.compare.sequences import Change, changes_between
+from playground.reading.compare.sequences import MOST_EDITS, Change, changes_between
 
 # Longer texts are compared up to here; the page says what is left.
 MAX_WORDS = 6_000
@@ -20,6 +20,8 @@ SHOWN_CHARS = 40_000
 LINE_CHARS = 4_000
 # A changed line is marked by words where both of its versions are no longer than this.
 MARKED_CHARS = 1_200
+# And where it takes so many edits at most: there may be hundreds of such lines.
+MARKED_EDITS = 60
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -55,11 +57,11 @@ class DiffLine:
         return {"del": "−", "add": "+"}.get(self.kind, " ")
 
 
-def word_diff(a: str, b: str) -> WordDiff:
+def word_diff(a: str, b: str, *, most_edits: int = MOST_EDITS) -> WordDiff:
     words_a, words_b = _words(a), _words(b)
     cut = len(a) > MAX_CHARS or len(b) > MAX_CHARS or max(len(words_a), len(words_b)) > MAX_WORDS
     words_a, words_b = words_a[:MAX_WORDS], words_b[:MAX_WORDS]
-    changes = _readable(changes_between(words_a, words_b), words_a)
+    changes = _readable(changes_between(words_a, words_b, most_edits=most_edits), words_a)
     kept = sum(_counted(words_a[change.a_start : change.a_end]) for change in changes if change.same)
     whole = max(_counted(words_a), _counted(words_b))
     return WordDiff(
@@ -146,7 +148,7 @@ def _around(lines: Sequence[str], *, first: bool, last: bool) -> Iterator[DiffLi
 def _changed(a: Sequence[str], b: Sequence[str]) -> list[DiffLine]:
     """Lines that became others; where they are as many, each is marked against its counterpart."""
     if len(a) == len(b) <= SHOWN_LINES and all(len(line) <= MARKED_CHARS for line in (*a, *b)):
-        pairs = [word_diff(one, other) for one, other in zip(a, b, strict=True)]
+        pairs = [word_diff(one, other, most_edits=MARKED_EDITS) for one, other in zip(a, b, strict=True)]
         # Marking nearly everything says less than the color of the line.
         gone = [_marked("del", line, diff.a, diff.same) for line, diff in zip(a, pairs, strict=True)]
         return gone + [_marked("add", line, diff.b, diff.same) for line, diff in zip(b, pairs, strict=True)]
