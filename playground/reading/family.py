@@ -10,6 +10,7 @@ from llmcore.runs.fork import Fork, differences, without_contents
 from llmcore.runs.state import RunState
 from playground.access import visible_runs
 from playground.models import Run
+from playground.reading.compare.sides import run_before
 from playground.reading.dry_run import matches_dry_run
 from playground.services.fork_run import retryable, why_not_fork
 from playground.services.run_for_real import why_not_for_real
@@ -40,6 +41,7 @@ def read_family(run: Run, *, user: Any) -> dict[str, Any]:
     children = visible_runs(user).filter(parent=run.pk).order_by("pk").values_list("pk", "forked_at_round")
     found = [Child(pk=pk, round=round) for pk, round in children[: SHOWN + 1]]
     return {
+        **comparable(run, user=user),
         "match": matches_dry_run(run, user=user),
         "why_not_for_real": why_not_for_real(run),
         "forked_from": forked_from(run),
@@ -48,6 +50,15 @@ def read_family(run: Run, *, user: Any) -> dict[str, Any]:
         "may_fork": user.has_perm("playground.add_run") and not why_not_fork(run),
         "retry_round": run.rounds if user.has_perm("playground.add_run") and retryable(run) else None,
     }
+
+
+def comparable(run: Run, *, user: Any) -> dict[str, int | None]:
+    """What to compare a run with: what it was made from, and the run of its configuration before it if it's another."""
+    parent = run.parent_id
+    if parent is not None and not visible_runs(user).filter(pk=parent).exists():
+        parent = None
+    before = run_before(run, user=user)
+    return {"compare_parent": parent, "compare_before": None if before == parent else before}
 
 
 def forked_from(run: Run) -> ForkedFrom | None:

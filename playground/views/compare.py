@@ -10,13 +10,10 @@ from django.template.response import TemplateResponse
 from django.views.decorators.http import require_safe
 
 from playground.reading.compare.page import Shown, read_comparison, read_table
-from playground.reading.compare.sides import MOST, Side, load_sides, run_before
+from playground.reading.compare.sides import MOST, Side, load_sides
 from playground.views import StaffRequest, admin_page
 from playground.views.run import SEE
 from playground.views.run_step import number
-
-# In place of a run: the one of the same configuration that was started before the other.
-LAST = "last"
 
 
 @admin_page(*SEE)
@@ -31,12 +28,8 @@ def compare(request: StaffRequest) -> HttpResponse:
         if not 2 < len(chosen) <= MOST:
             return ask(request, f"Choose two to {MOST} runs in the list, then Compare.", status=400)
         return TemplateResponse(request, "playground/compare/table.html", read_table(sides_of(request, chosen)))
-    if query.get("a") == LAST:
-        (b,) = sides_of(request, pks_of([query.get("b", "")]))
-        before = run_before(b.run, user=request.user)
-        if before is None:
-            return ask(request, f"There is no run of {b.run.configuration_name} before run {b.run.pk}.", status=200)
-        return redirect(Shown().address(before.pk, b.run.pk))
+    if "a" not in query and "b" not in query:
+        return ask(request, f"Choose two to {MOST} runs in the list, then Compare.", status=200)
     chosen = pks_of([query.get("a", ""), query.get("b", "")])
     if chosen[0] == chosen[1]:
         return ask(request, "A run differs from itself in nothing. Choose two runs in the list.", status=400)

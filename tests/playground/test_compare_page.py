@@ -191,7 +191,7 @@ def test_results_are_compared_in_full(client: Client, user: User) -> None:
     assert "another result" in section(html_of(client, runs[0], runs[2]), "h-calls")
 
 
-@pytest.mark.parametrize("query", [{"a": "x", "b": "1"}, {"a": "1"}, {"run": ["1", "-2"]}, {"a": "٣", "b": "1"}, {}])
+@pytest.mark.parametrize("query", [{"a": "x", "b": "1"}, {"a": "1"}, {"run": ["1", "-2"]}, {"a": "٣", "b": "1"}])
 def test_what_is_no_run_is_not_found(client: Client, query: dict[str, Any]) -> None:
     assert client.get(URL, query).status_code == 404
 
@@ -199,7 +199,7 @@ def test_what_is_no_run_is_not_found(client: Client, query: dict[str, Any]) -> N
 def test_runs_of_others_are_not_found(client: Client, user: User) -> None:
     mine, other = finished_run(user), finished_run(UserFactory())
 
-    for query in ({"a": mine.pk, "b": other.pk}, {"a": other.pk, "b": mine.pk}, {"a": "last", "b": other.pk}):
+    for query in ({"a": mine.pk, "b": other.pk}, {"a": other.pk, "b": mine.pk}):
         assert client.get(URL, query).status_code == 404
     assert client.get(URL, {"run": [mine.pk, other.pk, finished_run(user).pk]}).status_code == 404
 
@@ -226,18 +226,30 @@ def test_one_run_or_too_many_are_refused_in_words(client: Client, user: User) ->
         assert response.status_code == 400 and "hoose two" in response.content.decode()
 
 
-def test_a_run_leads_to_its_parent_and_to_the_one_before(client: Client, user: User) -> None:
+def test_the_page_alone_says_how_to_compare(client: Client) -> None:
+    response = client.get(URL)
+
+    assert response.status_code == 200 and "Choose two to 6 runs in the list" in response.content.decode()
+
+
+def led_to(client: Client, run: Run) -> list[tuple[str, str]]:
+    """The comparisons that the page of a run leads to."""
+    page = client.get(reverse("playground:run", args=[run.pk])).content.decode()
+    return re.findall(rf"{URL}\?a=(\w*)&amp;b=(\w*)", page)
+
+
+def test_a_run_leads_to_the_comparisons_that_there_are_and_to_each_once(client: Client, user: User) -> None:
     configuration = ConfigurationFactory()
-    parent = finished_run(user, configuration=configuration)
-    Run.objects.filter(pk=parent.pk).update(configuration=configuration)
-    child = finished_run(user)
-    Run.objects.filter(pk=child.pk).update(configuration=configuration, parent=parent)
+    parent, before, child = (finished_run(user) for _ in range(3))
+    of_others = finished_run(UserFactory())
+    Run.objects.filter(pk__in=[parent.pk, before.pk, child.pk]).update(configuration=configuration)
 
-    page = client.get(reverse("playground:run", args=[child.pk])).content.decode()
-
-    assert f"{URL}?a={parent.pk}&amp;b={child.pk}" in page and f"{URL}?a=last&amp;b={child.pk}" in page
-    assert client.get(URL, {"a": "last", "b": child.pk})["Location"] == f"{URL}?a={parent.pk}&b={child.pk}"
-    assert "There is no run of" in client.get(URL, {"a": "last", "b": parent.pk}).content.decode()
+    assert led_to(client, parent) == []
+    assert led_to(client, child) == [(str(before.pk), str(child.pk))]
+    for made_from, others in ((parent, [before]), (before, []), (of_others, [])):
+        Run.objects.filter(pk=child.pk).update(parent=made_from)
+        first = before if made_from == of_others else made_from
+        assert led_to(client, child) == [(str(run.pk), str(child.pk)) for run in [*others, first]]
 
 
 def test_three_runs_are_a_table(client: Client, user: User) -> None:

@@ -59,9 +59,9 @@ def load_sides(pks: Sequence[int], *, user: Any) -> list[Side]:
     return [Side(letter, runs[pk]) for letter, pk in zip(LETTERS, pks, strict=False)]
 
 
-def run_before(run: Run, *, user: Any) -> Run | None:
+def run_before(run: Run, *, user: Any) -> int | None:
     """The run of the same configuration that `user` may see and that was started last before `run`."""
     if run.configuration_id is None:
         return None
     runs = visible_runs(user).filter(configuration_id=run.configuration_id, pk__lt=run.pk)
-    return runs.only("pk").order_by("-pk").first()
+    return runs.order_by("-pk").values_list("pk", flat=True).first()
