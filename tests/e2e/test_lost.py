@@ -24,15 +24,15 @@ def open_run(page: Page, pk: int, anchor: str = "") -> None:
     expect(page.locator("#step-detail h2")).to_be_visible()
 
 
-def log_in_elsewhere(page: Page, product: Product) -> None:
-    """Follows the link to another tab, logs in there, and comes back."""
+def log_in_elsewhere(page: Page, product: Product, note: str = "#run-lost") -> None:
+    """Follows the link of `note` to another tab, logs in there, and comes back."""
     with page.expect_popup() as opened:
-        page.locator("#run-lost").get_by_role("link", name="Log in again").click()
+        page.locator(note).get_by_role("link", name="Log in again").click()
     other = opened.value
     other.fill("#id_username", product.username)
     other.fill("#id_password", product.password)
     other.click("[type=submit]")
-    other.wait_for_url("**/playground/runs/**")
+    other.wait_for_selector("#user-tools")
     other.close()
     page.bring_to_front()
     page.evaluate("window.dispatchEvent(new Event('focus'))")
@@ -100,6 +100,27 @@ def test_who_is_logged_out_logs_in_in_another_tab_and_goes_on(
     # What changes something is accepted from the new session too.
     page.locator("#own_note_state").get_by_role("button", name="Try again").click()
     expect(page.locator("#own_note_state")).to_contain_text("Saved")
+
+
+def test_a_form_that_is_sent_after_the_login_has_ended_is_kept(page: Page, product: Product) -> None:
+    page.clock.install()
+    page.goto("/admin/playground/new/")
+    prompt = page.locator("[name=prompt]")
+    prompt.fill("Half a thought")
+    page.get_by_text("JSON", exact=True).click()
+    page.context.clear_cookies(name="sessionid")
+    page.clock.fast_forward(60_000)
+    page.get_by_role("button", name="Dry run").click()
+    note = page.locator("[data-not-sent]")
+    expect(note).to_contain_text("Nothing was started. You are logged out. Nothing on this page is lost.")
+    expect(prompt).to_have_value("Half a thought")
+
+    log_in_elsewhere(page, product, "[data-not-sent]")
+
+    expect(note).to_be_hidden()
+    page.get_by_role("button", name="Dry run").click()
+    page.wait_for_url("**/playground/runs/*/")
+    expect(page.locator("#run-head")).to_contain_text("Half a thought")
 
 
 def test_what_is_opened_and_does_not_come_says_so_in_its_place(page: Page, recorded: dict[str, int]) -> None:
