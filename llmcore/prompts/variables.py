@@ -15,6 +15,8 @@ from llmcore.errors import ConfigurationError
 LONGEST_NAME = 64
 # One value may stand in a text many times; what comes of it is bounded before it is made.
 LONGEST_FILLED = 10_000_000
+# A person enters each value, in a field of its own.
+MOST_VARIABLES = 200
 
 _NAME = rf"[A-Za-z_][A-Za-z0-9_]{{0,{LONGEST_NAME - 1}}}"
 _VARIABLE = re.compile(rf"(\\?)\{{\{{[ \t]*({_NAME})[ \t]*\}}\}}")
@@ -109,10 +111,15 @@ class VariableUses:
         self._places: dict[str, dict[str, None]] = {}
 
     def fill(self, text: str, place: str) -> Filled:
-        """The text, filled; `place` is what people call it."""
+        """The text, filled; `place` is what people call it. ConfigurationError where there are too many variables."""
         filled = fill(text, self._values)
         for name in filled.names:
             self._places.setdefault(name, {})[place] = None
+        if len(self._places) > MOST_VARIABLES:
+            raise ConfigurationError(
+                f"The prompt has more than {MOST_VARIABLES} variables. Write “\\{{{{name}}}}” where the text "
+                "“{{name}}” itself is meant."
+            )
         return filled
 
     def all(self) -> tuple[VariableUse, ...]:

@@ -11,6 +11,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from llmcore.errors import ConfigurationError
+from llmcore.prompts.variables import MOST_VARIABLES
 from llmcore.providers.scripted.scenario import Turn
 from playground.models import Run
 from playground.services.fork_run import retry_round
@@ -66,6 +67,17 @@ def test_a_value_that_is_too_long_is_refused(client: Client) -> None:
     assert "a: This is longer than 1 MB." in preview_of(client, data)
     assert "This is longer than 1 MB." in client.post(reverse("playground:new_run"), data).content.decode()
     assert not Run.objects.exists()
+
+
+def test_more_variables_than_a_form_can_ask_for_are_refused(client: Client) -> None:
+    most = " ".join(f"{{{{v{number}}}}}" for number in range(MOST_VARIABLES))
+    configuration = ConfigurationFactory(system_prompt="You help {{shop}}.")
+    assert len(fields(preview_of(client, form_data(ConfigurationFactory(), prompt=most)))) == MOST_VARIABLES
+    data = form_data(configuration, prompt=most)
+    pages = [preview_of(client, data), client.post(reverse("playground:new_run"), data).content.decode()]
+    assert not Run.objects.exists()
+    for page in pages:
+        assert f"more than {MOST_VARIABLES} variables" in html.unescape(page) and not fields(page)
 
 
 @pytest.mark.django_db(transaction=True)
