@@ -20,12 +20,14 @@ SHOWN = 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ForkedFrom:
-    """The line under the title of a fork. `step` is what was chosen in the run `run`, which may be gone by now."""
+    """The line under the title of a fork. `step` is what was chosen in the run `run`, which may be `deleted` by now,
+    or not `shown` to the reader."""
 
     run: int
     step: int
     round: int
-    exists: bool
+    shown: bool
+    deleted: bool
     differs: tuple[str, ...]
 
 
@@ -40,11 +42,14 @@ class Child:
 def read_family(run: Run, *, user: Any) -> dict[str, Any]:
     children = visible_runs(user).filter(parent=run.pk).order_by("pk").values_list("pk", "forked_at_round")
     found = [Child(pk=pk, round=round) for pk, round in children[: SHOWN + 1]]
+    parent = visible_parent(run, user=user)
+    before = run_before(run, user=user)
     return {
-        **comparable(run, user=user),
+        "compare_parent": parent,
+        "compare_before": None if before == parent else before,
         "match": matches_dry_run(run, user=user),
         "why_not_for_real": why_not_for_real(run),
-        "forked_from": forked_from(run),
+        "forked_from": forked_from(run, shown=parent is not None),
         "children": found[:SHOWN],
         "more_children": len(found) > SHOWN,
         "may_fork": user.has_perm("playground.add_run") and not why_not_fork(run),
@@ -52,16 +57,13 @@ def read_family(run: Run, *, user: Any) -> dict[str, Any]:
     }
 
 
-def comparable(run: Run, *, user: Any) -> dict[str, int | None]:
-    """What to compare a run with: what it was made from, and the run of its configuration before it if it's another."""
-    parent = run.parent_id
-    if parent is not None and not visible_runs(user).filter(pk=parent).exists():
-        parent = None
-    before = run_before(run, user=user)
-    return {"compare_parent": parent, "compare_before": None if before == parent else before}
+def visible_parent(run: Run, *, user: Any) -> int | None:
+    """The run that this one was made from, if the reader may see it."""
+    seen = run.parent_id is not None and visible_runs(user).filter(pk=run.parent_id).exists()
+    return run.parent_id if seen else None
 
 
-def forked_from(run: Run) -> ForkedFrom | None:
+def forked_from(run: Run, *, shown: bool) -> ForkedFrom | None:
     if run.forked_at_round is None or not run.request.get("fork"):
         return None
     fork = Fork.from_json(without_contents(run.request["fork"]))
@@ -70,7 +72,8 @@ def forked_from(run: Run) -> ForkedFrom | None:
         run=fork.run,
         step=fork.step,
         round=run.forked_at_round,
-        exists=run.parent_id is not None,
+        shown=shown,
+        deleted=run.parent_id is None,
         differs=tuple(differences(fork, names=names_of(run.plan), state=state)),
     )
 

@@ -178,6 +178,19 @@ def test_a_child_says_what_differs_when_its_parent_is_gone(client: Client, run: 
     assert f"run {number} (deleted)" in page and "1 message edited" in page
 
 
+def test_nothing_leads_to_a_parent_that_the_reader_may_not_see(client: Client, run: Run) -> None:  # R3
+    client.post(address(run, sequence(run, "request", 2)), data(**{"text-1-0": "Hi?"}))
+    child = Run.objects.exclude(pk=run.pk).get()
+    Run.objects.filter(pk=run.pk).update(user=UserFactory())
+    page = client.get(reverse("playground:run", args=[child.pk])).content.decode()
+    assert f"run {run.pk} at round 2" in page and "1 message edited" in page
+    assert reverse("playground:run", args=[run.pk]) not in page
+
+    Run.objects.filter(pk=child.pk).update(forked_at_round=None)
+    page = client.get(reverse("playground:run", args=[child.pk])).content.decode()
+    assert reverse("playground:run", args=[run.pk]) not in page
+
+
 def test_re_running_a_fork_leads_to_its_own_messages(client: Client, run: Run) -> None:
     client.post(address(run, sequence(run, "request", 2)), data())
     child = Run.objects.exclude(pk=run.pk).get()
