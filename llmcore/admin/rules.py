@@ -20,6 +20,9 @@ from llmcore.tools.registry import all_tools
 class ActionRuleAdmin(admin.ModelAdmin):
     """What is approved, asked for or denied before anybody is asked."""
 
+    class Media:
+        css = {"all": ["llmcore/admin.css"]}
+
     change_list_template = "admin/llmcore/rules.html"
     list_display = ["name", "ruling", "tool", "argument", "pattern", "whose", "position", "enabled"]
     list_editable = ["position", "enabled"]

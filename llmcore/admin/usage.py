@@ -31,6 +31,11 @@ class FailedFilter(admin.SimpleListFilter):
                 return queryset
 
 
+def grouped(count: int | None) -> str | None:
+    """A count with its thousands apart; nothing stays unknown."""
+    return None if count is None else f"{count:,}"
+
+
 @admin.register(UsageRecord)
 class UsageRecordAdmin(admin.ModelAdmin):
     """What each provider call used and cost."""
@@ -41,15 +46,15 @@ class UsageRecordAdmin(admin.ModelAdmin):
     list_display = [
         "created_at",
         "model_name",
-        "provider_slug",
         "configuration",
         "user",
         "run_id",
-        "input_tokens",
-        "cache_read_input_tokens",
-        "output_tokens",
-        "cost",
+        "input",
+        "cached",
+        "output",
+        "price",
         "error_kind",
+        "provider_slug",
     ]
     list_filter = ["created_at", FailedFilter, "configuration"]
     list_select_related = ["configuration", "user"]
@@ -57,6 +62,22 @@ class UsageRecordAdmin(admin.ModelAdmin):
     search_help_text = gettext_lazy("Model or provider.")
     # The whole count of a large table costs more than the page.
     show_full_result_count = False
+
+    @admin.display(description=gettext_lazy("input"), ordering="input_tokens", empty_value="–")
+    def input(self, obj: UsageRecord) -> str | None:
+        return grouped(obj.input_tokens)
+
+    @admin.display(description=gettext_lazy("cached"), ordering="cache_read_input_tokens", empty_value="–")
+    def cached(self, obj: UsageRecord) -> str | None:
+        return grouped(obj.cache_read_input_tokens)
+
+    @admin.display(description=gettext_lazy("output"), ordering="output_tokens", empty_value="–")
+    def output(self, obj: UsageRecord) -> str | None:
+        return grouped(obj.output_tokens)
+
+    @admin.display(description=gettext_lazy("cost"), ordering="cost", empty_value="–")
+    def price(self, obj: UsageRecord) -> str | None:
+        return None if obj.cost is None else f"${obj.cost.normalize():f}"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

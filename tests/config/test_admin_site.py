@@ -38,3 +38,25 @@ def test_the_page_of_the_runtime_lists_the_runs_too() -> None:
 
     assert "Playground runs" in client.get("/admin/llmcore/").content.decode()
     assert "Playground runs" not in client.get("/admin/auth/").content.decode().split('id="nav-sidebar"')[0]
+
+
+def test_what_is_not_there_is_said_with_a_way_on() -> None:
+    client = Client()
+    client.force_login(UserFactory(is_superuser=True))
+
+    response = client.get("/admin/playground/runs/1/")
+
+    assert response.status_code == 404
+    page = response.content.decode()
+    assert "Page not found" in page and "isn't yours to see" in page
+    assert 'href="/admin/playground/"' in page
+
+
+def test_what_is_not_allowed_names_the_user_as_text() -> None:
+    client = Client()
+    client.force_login(UserFactory(is_staff=True, username="<b>maren</b>"))
+
+    response = client.get("/admin/playground/")
+
+    assert response.status_code == 403
+    assert "logged in as &lt;b&gt;maren&lt;/b&gt;" in response.content.decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -113,6 +114,16 @@ def test_the_list_of_usage_takes_the_same_queries_for_any_number(
     with django_assert_max_num_queries(6):
         page = client.get(reverse("admin:llmcore_usagerecord_changelist"), {"failed": "no"})
     assert len(page.context["cl"].result_list) == 10
+
+
+def test_the_list_of_usage_shows_figures_as_people_read_them(client: Client) -> None:
+    client.force_login(UserFactory(is_superuser=True))
+    UsageRecord.objects.filter(pk=metered().pk).update(input_tokens=12_345, cost=Decimal("0.000461300000"))
+
+    page = client.get(reverse("admin:llmcore_usagerecord_changelist")).content.decode()
+
+    assert '<td class="field-input">12,345</td>' in page and '<td class="field-price">$0.0004613</td>' in page
+    assert '<td class="field-output">–</td>' in page
 
 
 def test_the_sections_stand_under_one_heading_in_the_admin(client: Client) -> None:
