@@ -253,3 +253,11 @@ def test_a_large_change_is_compared_in_bounded_time() -> None:
     started = time.thread_time()
     assert unified(before, after, "f").count("\n") > 70_000
     assert time.thread_time() - started < 3
+
+
+def test_lines_that_come_again_and_again_are_compared_in_bounded_time() -> None:
+    before = "".join(f"{number % 2}\n" for number in range(1_900))
+    after = "".join(f"{number // 2 % 2}\n" for number in range(1_900))
+    started = time.thread_time()
+    assert unified(before, after, "f").count("\n") > 3_000
+    assert time.thread_time() - started < 3

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
 CONTEXT = 3
-# Comparing takes time by the square of the lines; beyond this the changed part is shown as exchanged whole.
+# Comparing takes time by the square of the lines, and looks at each pair of equal ones again and again; beyond these
+# the changed part is shown as exchanged whole.
 MAX_COMPARED_LINES = 2_000
+MAX_EQUAL_PAIRS = 100_000
 NO_NEWLINE = "\\ No newline at end of file"
 
 Change = tuple[str, int, int, int, int]
@@ -42,14 +45,21 @@ def _changes(old: list[str], new: list[str]) -> list[Change]:
     while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
         end += 1
     old_end, new_end = len(old) - end, len(new) - end
-    if max(old_end, new_end) - start > MAX_COMPARED_LINES:
+    old_middle, new_middle = old[start:old_end], new[start:new_end]
+    too_long = max(len(old_middle), len(new_middle)) > MAX_COMPARED_LINES
+    if too_long or _equal_pairs(old_middle, new_middle) > MAX_EQUAL_PAIRS:
         middle: list[Change] = [("replace", start, old_end, start, new_end)]
     else:
-        compared = SequenceMatcher(None, old[start:old_end], new[start:new_end], autojunk=False)
+        compared = SequenceMatcher(None, old_middle, new_middle, autojunk=False)
         middle = [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in compared.get_opcodes()]
     head: list[Change] = [("equal", 0, start, 0, start)] if start else []
     tail: list[Change] = [("equal", old_end, len(old), new_end, len(new))] if end else []
     return [*head, *middle, *tail]
+
+
+def _equal_pairs(old: list[str], new: list[str]) -> int:
+    counts = Counter(new)
+    return sum(count * counts[line] for line, count in Counter(old).items())
 
 
 def _groups(changes: list[Change]) -> Iterator[list[Change]]:
