@@ -119,7 +119,11 @@ class StreamedItems:
             return index
         if isinstance(index, int):
             self._by_id[identity] = index
-        return index if index is not None else self._by_id.setdefault(identity, max(self._items, default=-1) + 1)
+        if index is not None:
+            return index
+        if identity not in self._by_id and len(self._items) <= MAX_ITEMS:
+            self._by_id[identity] = max(self._items, default=-1) + 1
+        return self._by_id.get(identity)
 
     def _growing(self, index: JSON) -> GrowingItem | None:
         if isinstance(index, bool) or not isinstance(index, int):

@@ -21,6 +21,7 @@ from llmcore.management.wire_check.server import Script, serve_script
 from llmcore.metering.client import ModelClient, open_http
 from llmcore.prompts.assembly import Augmentation
 from llmcore.providers import transport
+from llmcore.providers.response_items import StreamedItems
 from llmcore.providers.scripted.scenario import Turn
 from llmcore.tools.arguments import objections
 from llmcore.tools.base import Action, ActionKind
@@ -135,6 +136,17 @@ async def test_an_answer_that_asks_for_countless_calls_is_refused(client: ModelC
 
     assert response.error.kind == ErrorKind.MALFORMED_RESPONSE and "1,000 tool calls" in response.error.message
     assert len(response.tool_calls) == 1_000 and not any(call.executable for call in response.tool_calls)
+
+
+def test_countless_items_without_a_place_are_left_out_in_time() -> None:
+    items = StreamedItems()
+    started = time.process_time()
+
+    for number in range(100_000):
+        items.take({"type": "response.output_text.delta", "item_id": f"item {number}", "delta": "x"})
+
+    assert len(items.items()) < 6_000
+    assert time.process_time() - started < 4
 
 
 def test_arguments_of_countless_values_are_refused_before_they_are_checked() -> None:
