@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llmcore.errors import ErrorKind
-from llmcore.findings.finding import Finding, Severity, quoted, rounds_named, tokens
+from llmcore.findings.finding import Finding, Severity, percent, quoted, rounds_named, tokens
 from llmcore.findings.registry import finder
 from llmcore.findings.view import ModelRound, RunView
 from llmcore.messages import FinishReason
@@ -53,7 +53,7 @@ def thinking_ate_the_output(view: RunView) -> Iterator[Finding]:
                 f"Thinking used up the answer's tokens in round {call.number}",
                 f"Of {tokens(written)} that the answer may have, {thought:,} went into thinking. Lower the thinking "
                 "effort, or raise `max_tokens`.",
-                f"{thought / written:.0%} of the output",
+                f"{percent(thought, written)} of the output",
                 tab="thinking",
             )
 

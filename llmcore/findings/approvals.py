@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llmcore.actions.proposals import DecisionKind
-from llmcore.findings.finding import Finding, Severity, code, duration
+from llmcore.findings.finding import Finding, Severity, code, duration, percent
 from llmcore.findings.registry import finder
 from llmcore.findings.view import RunView
 from llmcore.trace import RunStep
@@ -22,12 +22,13 @@ def approval_waited(view: RunView) -> Iterator[Finding]:
     expired = longest.data.get("decision") == DecisionKind.EXPIRE
     name = code(str(longest.data.get("name") or ""))
     waited = f"The run waited {duration(view.waited_ms)} for a decision"
+    share = percent(view.waited_ms, max(view.duration_ms, view.waited_ms))
     yield Finding(
         id="approval_waited",
         severity=Severity.WARNING if expired else Severity.NOTE,
         title=f"{waited} that nobody made" if expired else waited,
         detail=f"{_longest(view, longest, name)} {_ADVICE}",
-        impact=f"{duration(view.waited_ms)}, {view.waited_ms / max(view.duration_ms, view.waited_ms):.0%} of the run",
+        impact=f"{duration(view.waited_ms)}, {share} of the run",
         sequence=longest.sequence,
         tab="approval",
         where=f"Round {longest.round}, approval",

@@ -71,6 +71,10 @@ def seconds(milliseconds: float) -> str:
     return f"{milliseconds / 1000:.2f} s"
 
 
+def percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.0f} %"
+
+
 def duration(milliseconds: float) -> str:
     """In the two largest units, for what takes minutes or days."""
     whole = round(milliseconds / 1000)

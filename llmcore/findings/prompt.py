@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llmcore.findings.finding import Finding, Severity, bounded, code, quoted, rounds_named, tokens
+from llmcore.findings.finding import Finding, Severity, bounded, code, percent, quoted, rounds_named, tokens
 from llmcore.findings.registry import finder
 from llmcore.findings.view import ModelRound, RunView
 from llmcore.prompts.provenance import DropReason, Source
@@ -69,7 +69,7 @@ def context_nearly_full(view: RunView) -> Iterator[Finding]:
         yield peak.finding(
             "context_nearly_full",
             Severity.WARNING,
-            f"The prompt took {used / window:.0%} of the model's window",
+            f"The prompt took {percent(used, window)} of the model's window",
             f"Round {peak.number} sent {about}{used:,} of {tokens(window)}; above 80 % in "
             f"{rounds_named([call.number for call in above])}. Shorten the prompt or what tools return.",
             tokens(used),

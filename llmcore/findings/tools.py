@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from llmcore.context.tokens import estimate_tools
 from llmcore.errors import ErrorKind
-from llmcore.findings.finding import Finding, Severity, code, quoted, seconds, times, tokens
+from llmcore.findings.finding import Finding, Severity, code, percent, quoted, seconds, times, tokens
 from llmcore.findings.registry import finder
 from llmcore.findings.view import RunView, ToolRun
 from llmcore.messages import CallProblem, ToolSpec
@@ -231,7 +231,7 @@ def slow_tools(view: RunView) -> Iterator[Finding]:
             Severity.WARNING,
             f"{code(name)} is slow",
             f"Its longest run took {seconds(slowest.duration_ms)}.",
-            f"{seconds(spent)}, {spent / worked_ms:.0%} of the run{' without its waits' if view.waited_ms else ''}",
+            f"{seconds(spent)}, {percent(spent, worked_ms)} of the run{' without its waits' if view.waited_ms else ''}",
         )
 
 
@@ -269,7 +269,7 @@ def mostly_tool_definitions(view: RunView) -> Iterator[Finding]:
             "Most of the prompt is tool definitions",
             f"{len(specs)} definitions take about {defined:,} of {tokens(whole)} in round 1. Offer fewer tools, or "
             "shorten their descriptions.",
-            f"{defined / whole:.0%} of the prompt",
+            f"{percent(defined, whole)} of the prompt",
             tab="tools",
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llmcore.findings.finding import Severity, tokens
+from llmcore.findings.finding import Severity, percent, tokens
 from llmcore.lint.draft import Draft
 from llmcore.lint.notice import Notice, configuration, field
 from llmcore.lint.registry import check
@@ -35,7 +35,7 @@ def window_overflow(draft: Draft) -> Iterator[Notice]:
             title="The prompt doesn't fit the model's window",
             detail=f"It is about {tokens(draft.tokens - size)} over the {size:,} of {label}. Shorten it, or choose a "
             "model with a larger window.",
-            impact=f"{draft.tokens / size:.0%} of the window",
+            impact=f"{percent(draft.tokens, size)} of the window",
             fix=field("configuration", "Configuration"),
         )
     elif draft.tokens + (draft.reserve or 0) > size:

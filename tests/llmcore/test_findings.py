@@ -155,7 +155,7 @@ def test_thinking_that_ate_the_output_is_found() -> None:
     usage = {**COUNTED, "reasoning_output_tokens": 18}
     findings = story().call(finish_reason="length", usage=usage).find(EndReason.TRUNCATED)
     assert [f.id for f in findings] == ["truncated_by_length", "thinking_ate_the_output"]
-    assert findings[1].impact == "90% of the output"
+    assert findings[1].impact == "90 % of the output"
     assert findings[1].tab == "thinking"
 
 
@@ -320,7 +320,7 @@ def test_a_result_that_the_model_did_not_see_whole_is_noted() -> None:
 
 def test_a_slow_tool_is_found_with_its_share_of_the_time() -> None:
     finding = story().call().tool("search", seconds=8).call().only()
-    assert (finding.id, finding.impact) == ("slow_tool", "8.00 s, 80% of the run")
+    assert (finding.id, finding.impact) == ("slow_tool", "8.00 s, 80 % of the run")
 
 
 def test_a_long_tool_run_in_a_much_longer_run_is_no_finding() -> None:
@@ -332,7 +332,7 @@ def test_a_long_tool_run_in_a_much_longer_run_is_no_finding() -> None:
 def test_a_slow_tool_is_found_in_a_run_that_waited_long_for_people() -> None:
     findings = story().call().decision("pay", 3_600).tool("search", seconds=8).call().find()
     assert [finding.id for finding in findings] == ["slow_tool", "approval_waited"]
-    assert findings[0].impact == "8.00 s, 80% of the run without its waits"
+    assert findings[0].impact == "8.00 s, 80 % of the run without its waits"
 
 
 def test_a_long_wait_for_a_decision_is_noted_with_its_time() -> None:
@@ -340,7 +340,7 @@ def test_a_long_wait_for_a_decision_is_noted_with_its_time() -> None:
 
     assert (finding.id, finding.severity, finding.tab) == ("approval_waited", Severity.NOTE, "approval")
     assert finding.title == "The run waited 2 min 5 s for a decision" and "about `pay`" in finding.detail
-    assert finding.impact == "2 min 5 s, 98% of the run" and finding.sequence == 3
+    assert finding.impact == "2 min 5 s, 98 % of the run" and finding.sequence == 3
 
 
 def test_decisions_of_one_turn_are_waited_for_at_the_same_time() -> None:
@@ -491,7 +491,7 @@ def test_a_prompt_above_four_fifths_of_the_window_is_found_at_its_peak() -> None
         told.call(usage={"input_tokens": count, "output_tokens": 5, "total_tokens": count + 5})
     finding = told.only(context_window=1000)
     assert (finding.id, finding.where, finding.tab) == ("context_nearly_full", "Round 3, model call", "tokens")
-    assert "93%" in finding.title
+    assert "93 %" in finding.title
     assert "rounds 2, 3 and 4" in finding.detail
 
 

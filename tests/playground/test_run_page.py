@@ -166,12 +166,14 @@ def test_a_dry_run_says_what_it_assembled_and_what_its_first_round_would_cost(cl
     findings = [{"id": "skill_left_out", "severity": "warning", "title": "Skill left out"}]
     run = recorded.end(EndReason.DRY_RUN, plan=plan, findings=findings, wall_ms=384.0, queue_ms=300.0)
 
-    note = note_of(page(client, run))
+    html = page(client, run)
+    note = note_of(html)
 
     tokens = run.steps.get().data["input_tokens_estimate"]
     assert f"Nothing was sent. About {tokens} tokens were assembled in 0.08 s. 1 warning." in note
     assert f"The prompt of round 1 would cost about {money(tokens * Decimal('0.25') / 1_000_000)}." in note
     assert note.endswith("Run it for real")
+    assert html.count("nothing sent") == len(("prompt", "completion", "cost"))
 
 
 # --- figures ---
