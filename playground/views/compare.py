@@ -26,10 +26,10 @@ def compare(request: StaffRequest) -> HttpResponse:
         if len(chosen) == 2:
             return redirect(Shown().address(*sorted(chosen)))
         if not 2 < len(chosen) <= MOST:
-            return ask(request, f"Choose two to {MOST} runs in the list, then Compare.", status=400)
+            return ask(request, f"Choose 2 to {MOST} runs in the list, then Compare.", status=400)
         return TemplateResponse(request, "playground/compare/table.html", read_table(sides_of(request, chosen)))
     if "a" not in query and "b" not in query:
-        return ask(request, f"Choose two to {MOST} runs in the list, then Compare.", status=200)
+        return ask(request, f"Choose 2 to {MOST} runs in the list, then Compare.", status=200)
     chosen = pks_of([query.get("a", ""), query.get("b", "")])
     if chosen[0] == chosen[1]:
         return ask(request, "A run differs from itself in nothing. Choose two runs in the list.", status=400)

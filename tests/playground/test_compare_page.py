@@ -229,7 +229,7 @@ def test_one_run_or_too_many_are_refused_in_words(client: Client, user: User) ->
 def test_the_page_alone_says_how_to_compare(client: Client) -> None:
     response = client.get(URL)
 
-    assert response.status_code == 200 and "Choose two to 6 runs in the list" in response.content.decode()
+    assert response.status_code == 200 and "Choose 2 to 6 runs in the list" in response.content.decode()
 
 
 def led_to(client: Client, run: Run) -> list[tuple[str, str]]:
