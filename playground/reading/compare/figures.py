@@ -148,4 +148,7 @@ def _change(measure: _Measure, values: tuple[float | None, ...]) -> tuple[str, s
         return "≈", "same"
     better = (difference < 0) == (measure.good == "less")
     arrow, sign = ("▼", "−") if difference < 0 else ("▲", "+")
-    return f"{arrow} {sign}{amount}" if amount else f"{arrow} from 0", "good" if better else "bad"
+    if not amount:
+        # There was nothing to be better than, as in a dry run.
+        return f"{arrow} from 0", "same"
+    return f"{arrow} {sign}{amount}", "good" if better else "bad"
