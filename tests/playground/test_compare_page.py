@@ -223,7 +223,7 @@ def test_one_run_or_too_many_are_refused_in_words(client: Client, user: User) ->
 
     for query in ({"run": [a.pk]}, {"run": list(range(1, 9))}, {"a": a.pk, "b": a.pk}):
         response = client.get(URL, query)
-        assert response.status_code == 400 and "hoose two" in response.content.decode()
+        assert response.status_code == 400 and "in the list" in response.content.decode()
 
 
 def test_the_page_alone_says_how_to_compare(client: Client) -> None:
