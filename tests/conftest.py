@@ -7,8 +7,13 @@ from collections.abc import Iterator
 import pytest
 import pytest_django
 from django.db import connection
+from hypothesis import settings
 
 from tests.services import redis_server
+
+# How long an example takes says only how busy the machine is.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -78,12 +78,21 @@ class Replica:
         self.tmp.mkdir(exist_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self.command, cwd=ROOT, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                self.command,
+                cwd=ROOT,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> None:
         if self.process is None:
             return
+        if number is signal.SIGKILL:
+            # As with a container: all of its processes are gone, and none of them keeps the port.
+            os.killpg(self.process.pid, number)
         ended = stop(self.process, 40, number)
         self.process = None
         assert ended, f"{self.service} did not end by itself:\n{self.last_lines()}"

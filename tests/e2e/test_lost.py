@@ -106,8 +106,9 @@ def test_a_form_that_is_sent_after_the_login_has_ended_is_kept(page: Page, produ
     page.clock.install()
     page.goto("/admin/playground/new/")
     prompt = page.locator("[name=prompt]")
-    prompt.fill("Half a thought")
-    page.get_by_text("JSON", exact=True).click()
+    with page.expect_response("**/preview/"):
+        prompt.fill("Half a thought")
+    expect(page.locator(".htmx-request")).to_have_count(0)
     page.context.clear_cookies(name="sessionid")
     page.clock.fast_forward(60_000)
     page.get_by_role("button", name="Dry run").click()

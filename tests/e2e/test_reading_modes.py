@@ -23,11 +23,21 @@ FOCUSED = """() => {
     window.visited.push(element);
     const shown = element.matches('[type=radio], [type=checkbox]') && element.closest('label') || element;
     const box = (shown.matches('.pg-round') ? shown.querySelector('.pg-round__h') : shown).getBoundingClientRect();
-    const scrolled = {left: 0, top: 0};
+    const place = {left: box.left, right: box.right, top: box.top, bottom: box.bottom};
+    let list = null;
+    let below = 0;
     for (let around = element.parentElement; around; around = around.parentElement) {
-        scrolled.left += around.scrollLeft;
-        scrolled.top += around.scrollTop;
+        place.left += around.scrollLeft;
+        place.right += around.scrollLeft;
+        place.top += around.scrollTop;
+        place.bottom += around.scrollTop;
+        if (around.scrollTop && around !== document.documentElement && !list) {
+            list = around;
+            below = Math.max(place.bottom - around.getBoundingClientRect().bottom, 0);
+        }
     }
+    window.lists = window.lists || [null];
+    if (!window.lists.includes(list)) window.lists.push(list);
     const part = element.closest('.pg-head, .pg-note, .pg-steps, #pg-detail, .pg-result__side, .pg-panel');
     const at = document.elementFromPoint(
         Math.min(box.x + box.width / 2, innerWidth - 2), Math.min(box.y + box.height / 2, innerHeight - 2));
@@ -35,8 +45,7 @@ FOCUSED = """() => {
         name: element.id || element.textContent.trim().slice(0, 30) || element.outerHTML.slice(0, 60),
         part: part ? part.id || part.className : 'page',
         inTree: element.closest('[role=tree]') !== null,
-        left: box.left + scrolled.left, right: box.right + scrolled.left,
-        top: box.top + scrolled.top, bottom: box.bottom + scrolled.top,
+        ...place, list: window.lists.indexOf(list), below,
         seen: at !== null && (shown.contains(at) || at.contains(shown)),
     };
 }"""
@@ -128,8 +137,16 @@ def walk(page: Page) -> list[dict[str, Any]]:
     raise AssertionError("the focus never leaves the page")
 
 
+def in_sight(stop: dict[str, Any]) -> dict[str, Any]:
+    """Where a stop would be if the list around it were scrolled to it."""
+    return {**stop, "top": stop["top"] - stop["below"], "bottom": stop["bottom"] - stop["below"]}
+
+
 def goes_back(before: dict[str, Any], after: dict[str, Any]) -> bool:
     """Whether `after` stands before `before` where one reads from left to right and down, or column by column."""
+    if before["list"] != after["list"]:
+        # What is far down in a list that scrolls still stands before what comes after the list.
+        before, after = in_sight(before), in_sight(after)
     if before["top"] <= after["top"] and after["bottom"] <= before["bottom"] and after["left"] >= before["left"]:
         # What scrolls is reached before what is in it.
         return False

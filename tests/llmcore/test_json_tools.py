@@ -120,7 +120,7 @@ def test_a_required_call_leaves_no_room_for_an_answer(choice: str, answers: bool
 
 
 @given(text=st.text(max_size=30), sizes=st.lists(st.integers(1, 7), max_size=30), escaped=st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_an_answers_text_is_read_however_it_is_cut(text: str, sizes: list[int], escaped: bool) -> None:
     whole = json.dumps({"answer": text}, ensure_ascii=escaped)
     reader, read, start = AnswerText(), "", 0

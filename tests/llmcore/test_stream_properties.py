@@ -82,7 +82,7 @@ def spoken(deltas: Sequence[Delta], kind: str) -> str:
 
 @pytest.mark.parametrize("voice", WIRES, ids=lambda voice: voice.adapter)
 @given(said=st.sampled_from(ANSWERS), places=st.lists(st.integers(0, 10_000), max_size=40), crlf=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_stream_may_be_cut_anywhere(voice: Voice, said: Said, places: list[int], crlf: bool) -> None:
     data = b"".join(voice.pieces(said))
     data = data.replace(b"\n", b"\r\n") if crlf else data
@@ -97,7 +97,7 @@ def test_a_stream_may_be_cut_anywhere(voice: Voice, said: Said, places: list[int
 
 @pytest.mark.parametrize("voice", WIRES, ids=lambda voice: voice.adapter)
 @given(said=st.sampled_from(ANSWERS), end=st.integers(0, 10_000))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_stream_may_end_anywhere(voice: Voice, said: Said, end: int) -> None:
     data = b"".join(voice.pieces(said))
     whole, _ = read(voice, [data])
@@ -112,7 +112,7 @@ def test_a_stream_may_end_anywhere(voice: Voice, said: Said, end: int) -> None:
 
 @pytest.mark.parametrize("voice", WIRES, ids=lambda voice: voice.adapter)
 @given(values=st.lists(json_values, max_size=6), status=st.sampled_from([200, 201, 302, 400, 401, 429, 500, 529]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_json_upsets_an_adapter(voice: Voice, values: list[Any], status: int) -> None:
     call = call_of(voice)
     adapter = adapter_for(voice.adapter)
@@ -136,7 +136,7 @@ def test_no_json_upsets_an_adapter(voice: Voice, values: list[Any], status: int)
         st.binary(max_size=60) | st.sampled_from([b"data: ", b"\n\n", b"\r", b"{", b"error: "]), max_size=12
     )
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_bytes_upset_an_adapter(voice: Voice, chunks: list[bytes]) -> None:
     for inline_think in (None, "tags", "prefilled"):
         response, _ = read(voice, chunks, inline_think)
