@@ -2,9 +2,10 @@
 
 Each run is started by a click on Run. Measured are the time from the click until its first step stands on the page of
 the run, for every step the time from when the loop recorded it until it stands there, and the time from a click on
-Cancel until the page says that the run has stopped. All are counted to the frame in which the browser shows it. When a
-step was recorded is told by the run's start and the step's own times, which lets it look some milliseconds too old: the
-figures are on the high side.
+Cancel until the page says that the run has stopped. All are counted to the frame in which the browser shows it. Beside
+it stands what the browser alone needs for a click, a redirect and a page with nothing but one line. When a step was
+recorded is told by the run's start and the step's own times, which lets it look some milliseconds too old: the figures
+are on the high side.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ import os
 import re
 import statistics
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +64,48 @@ STAGES = {
     "answered": "click to the page's text",
     "read": "click to the page with its scripts",
 }
+
+
+class Empty(BaseHTTPRequestHandler):
+    """Two pages without anything: a button, and the line that it leads to."""
+
+    protocol_version = "HTTP/1.1"
+    page = "<!doctype html><title>Empty</title>"
+    button = f"{page}<form method=post><button>Run</button></form>"
+    line = f"{page}<p class=pg-step id=step-1>There</p>"
+
+    def do_GET(self) -> None:
+        self._answer(200, self.line if self.path == "/line" else self.button)
+
+    def do_POST(self) -> None:
+        self._answer(303, "", Location="/line")
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+    def _answer(self, status: int, body: str, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": "text/html", "Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+
+@contextmanager
+def empty_pages() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Empty)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+def click_through(page: Page, url: str) -> float:
+    """Milliseconds from a click to the line on the next page."""
+    page.goto(url)
+    page.get_by_role("button").click()
+    shown: float = page.wait_for_function("() => window.shown && shown['1']").json_value()
+    return shown - page.evaluate("Number(sessionStorage.getItem('clicked'))")
 
 
 def logged_in(browser: Browser, product: Product) -> Page:
@@ -148,11 +194,16 @@ def main() -> None:
             clicks.append(click)
             laters += later
         stops = [cancel_and_watch(page, pk) for _ in range(max(1, options.runs // 2))]
+        bare = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+        bare.add_init_script(WATCH)
+        with empty_pages() as url:
+            floor = [click_through(bare, url) for _ in range(options.runs)]
         browser.close()
     print(f"Milliseconds, {'PostgreSQL and Redis' if options.servers else 'embedded'}; load {os.getloadavg()[0]:.1f}")
     print(f"{'':36}{'median':>8}{'least':>8}{'p90':>8}{'n':>6}")
     for name in clicks[0]:
         print_row(name, [click[name] for click in clicks])
+    print_row("the same with two empty pages", floor)
     print_row("recorded step to the screen", laters)
     print_row("click on Cancel to the stopped run", stops)
 

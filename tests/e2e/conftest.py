@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +11,6 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.e2e.products import PRODUCTS, Product
-from tests.installation import ROOT
 from tests.services import program
 
 CHROMIUM_ARGUMENTS = [
@@ -66,19 +63,9 @@ def login_state(product: Product, browser: Browser, tmp_path_factory: pytest.Tem
 def recorded(product: Product) -> Iterator[dict[str, int]]:
     """A run in every state, by the state. Other tests don't expect runs that go on forever."""
 
-    def command(*ids: int) -> str:
-        return subprocess.run(
-            [sys.executable, "-m", "tests.e2e.recorded_states", product.username, *map(str, ids)],
-            cwd=ROOT,
-            env={**os.environ, **product.environment},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-
-    runs = dict(json.loads(command()))
+    runs = dict(json.loads(product.run("tests.e2e.recorded_states")))
     yield runs
-    command(*runs.values())
+    product.run("tests.e2e.recorded_states", *runs.values())
 
 
 @pytest.fixture

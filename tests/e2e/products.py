@@ -34,6 +34,17 @@ class Product:
     password: str
     environment: Mapping[str, str] = field(default_factory=dict)
 
+    def run(self, module: str, *arguments: object) -> str:
+        """What a module of the tests prints that works on the product's own data, for the user who may log in."""
+        return subprocess.run(
+            [sys.executable, "-m", module, self.username, *map(str, arguments)],
+            cwd=ROOT,
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
 
 class Output:
     """The lines that a process prints, read as they come."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.products import Product
-from tests.installation import ROOT
 
 # A round of the run has four steps and two lines, a call and a tool.
 LAST_CALL = 4_001
@@ -20,15 +16,8 @@ MAX_ROWS, MAX_NODES = 160, 4_000
 
 @pytest.fixture(scope="module")
 def address(product: Product) -> str:
-    written = subprocess.run(
-        [sys.executable, "-m", "tests.e2e.recorded_long_run", product.username],
-        cwd=ROOT,
-        env={**os.environ, **product.environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return f"/admin/playground/runs/{written.stdout.strip()}/"
+    written = product.run("tests.e2e.recorded_long_run")
+    return f"/admin/playground/runs/{written.strip()}/"
 
 
 def first_of(round: int) -> int:
