@@ -2,14 +2,20 @@
 (function () {
   "use strict";
 
+  const run = window.playgroundRun;
   const link = () => document.querySelector("a[data-fork]");
   const detail = () => document.getElementById("step-detail");
 
+  // With other words the head may take another line and move everything below it: the chosen step stays in sight.
   function follow() {
     if (!detail() || !detail().dataset.fork) return;
+    const row = run && run.rowOf(run.state.step);
+    const before = row && row.getBoundingClientRect();
     followFork();
     followRetry();
     followCurl();
+    const wasInSight = row && before.bottom > 0 && before.top < window.innerHeight;
+    if (wasInSight && row.getBoundingClientRect().top !== before.top) run.reveal(row, true);
   }
 
   function followFork() {
