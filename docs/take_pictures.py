@@ -14,6 +14,7 @@ from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 IMAGES = Path(__file__).resolve().parent / "images"
 RUN = "Double charge on order DJ-48213"
+SNIPPET = "formal-german"
 WIDTH = 1440
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
@@ -51,6 +52,9 @@ def main() -> None:
         page.goto(f"/admin/playground/new/?from={number}")
         page.wait_for_selector("#preview")
         take(page, "new-run.png", height=1040)
+        changed = run_again(page)
+        page.goto(f"/admin/playground/compare/?a={number}&b={changed}")
+        take(page, "compare.png", height=1240)
         browser.close()
 
 
@@ -75,6 +79,16 @@ def open_run(page: Page) -> str:
     link.first.click()
     page.wait_for_url("**/runs/*/")
     return page.url.rstrip("/").rsplit("/", 1)[-1]
+
+
+def run_again(page: Page) -> str:
+    """Run what is in the form with one more snippet, and return the number of that run."""
+    page.locator(f"[name=snippets][value={SNIPPET}]").check()
+    page.locator("[data-run]").click()
+    page.wait_for_url("**/runs/*/")
+    number = page.url.rstrip("/").rsplit("/", 1)[-1]
+    page.wait_for_selector("#run-head .pg-pill--done", timeout=90_000)
+    return number
 
 
 def take(page: Page, name: str, *, height: int) -> None:
