@@ -214,15 +214,23 @@ class Configuration(Versioned):
         return errors
 
 
-class ConfigurationFallback(models.Model):
-    """A model that is asked instead where those before it can't answer, in its place."""
+class Placed(models.Model):
+    """Something of a configuration, in its place among others of its kind."""
 
     configuration = models.ForeignKey(Configuration, models.CASCADE, verbose_name=_("configuration"))
-    model = models.ForeignKey(LanguageModel, models.PROTECT, related_name="+", verbose_name=_("model"))
     position = models.PositiveSmallIntegerField(_("position"), default=0)
 
     class Meta:
+        abstract = True
         ordering = ["position", "pk"]
+
+
+class ConfigurationFallback(Placed):
+    """A model that is asked instead where those before it can't answer, in its place."""
+
+    model = models.ForeignKey(LanguageModel, models.PROTECT, related_name="+", verbose_name=_("model"))
+
+    class Meta(Placed.Meta):
         verbose_name = _("fallback model")
         verbose_name_plural = _("fallback models")
         constraints = [
@@ -233,15 +241,12 @@ class ConfigurationFallback(models.Model):
         return str(self.model)
 
 
-class ConfigurationSkill(models.Model):
+class ConfigurationSkill(Placed):
     """A skill of a configuration, in its place."""
 
-    configuration = models.ForeignKey(Configuration, models.CASCADE, verbose_name=_("configuration"))
     skill = models.ForeignKey(Skill, models.CASCADE, verbose_name=_("skill"))
-    position = models.PositiveSmallIntegerField(_("position"), default=0)
 
-    class Meta:
-        ordering = ["position", "pk"]
+    class Meta(Placed.Meta):
         verbose_name = _("skill")
         verbose_name_plural = _("skills")
         constraints = [
@@ -252,15 +257,12 @@ class ConfigurationSkill(models.Model):
         return str(self.skill)
 
 
-class ConfigurationSnippet(models.Model):
+class ConfigurationSnippet(Placed):
     """A snippet of a configuration, in its place."""
 
-    configuration = models.ForeignKey(Configuration, models.CASCADE, verbose_name=_("configuration"))
     snippet = models.ForeignKey(Snippet, models.CASCADE, verbose_name=_("prompt snippet"))
-    position = models.PositiveSmallIntegerField(_("position"), default=0)
 
-    class Meta:
-        ordering = ["position", "pk"]
+    class Meta(Placed.Meta):
         verbose_name = _("prompt snippet")
         verbose_name_plural = _("prompt snippets")
         constraints = [
