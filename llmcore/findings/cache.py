@@ -26,6 +26,8 @@ def changed_prefix(view: RunView) -> Iterator[Finding]:
                 what = "The tools offered are not those of the round before"
             case Change.MODEL:
                 what = "The model is not that of the round before"
+            case Change.PROVIDER:
+                what = "The provider is not that of the round before"
         yield call.finding(
             "prefix_changed",
             Severity.NOTE if call.asked.get("last") else Severity.WARNING,

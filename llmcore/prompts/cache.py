@@ -17,11 +17,14 @@ from llmcore.providers.prompt_cache import CacheRules
 USUAL_MINIMUM = 1_024
 # Counts of providers and of ours, and the last block of a cache, may miss each other by this share.
 TOLERANCE = 0.1
+# The clocks of two workers may be apart by so much.
+CLOCKS_S = 1.0
 
 
 class Change(StrEnum):
     """What in a request was not as in the request before."""
 
+    PROVIDER = "provider"
     MODEL = "model"
     TOOLS = "tools"
     MESSAGE = "message"
@@ -31,6 +34,7 @@ class Reason(StrEnum):
     """What came of the planned prefix."""
 
     FIRST = "first"  # nothing was answered before it in this run
+    NOT_YET = "not_yet"  # the other request had no answer yet, so nothing of it was cached
     NO_ANSWER = "no_answer"  # there is no answer that could report anything
     NOT_REPORTED = "not_reported"  # the answer says nothing of a cache
     READ = "read"  # as planned
@@ -42,6 +46,8 @@ class Reason(StrEnum):
 
 # Where the provider read less than it could have.
 MISSES = frozenset({Reason.CHANGED, Reason.EXPIRED, Reason.MISSED})
+# Each provider and model has a cache of its own.
+ELSEWHERE = frozenset({Change.PROVIDER, Change.MODEL})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +72,8 @@ class Reuse:
     """What a request could have read from the provider's cache, and what it did.
 
     `kept` of the `sent_before` messages came again as they were. `planned` and `reported` are tokens; `reported` is
-    `None` where the provider doesn't say. `idle_s` passed since the request before it was answered.
+    `None` where the provider doesn't say. `idle_s` passed since the request before it was answered; less than 0 where
+    that was later. `shortfall` is why less than planned was read of what is the same, where the beginning changed too.
     """
 
     reason: Reason
@@ -77,11 +84,17 @@ class Reuse:
     planned: int = 0
     reported: int | None = None
     idle_s: float = 0.0
+    shortfall: Reason | None = None
 
     @property
     def missed(self) -> int:
         """Planned tokens that were not read."""
         return 0 if self.reported is None else max(self.planned - self.reported, 0)
+
+    @property
+    def slack(self) -> float:
+        """So many tokens more or less than planned say nothing."""
+        return max(self.rules.step_tokens, self.planned * TOLERANCE)
 
     @property
     def minimum(self) -> int:
@@ -90,37 +103,47 @@ class Reuse:
 
 def reuse_of(before: Sent | None, now: Sent, rules: CacheRules, *, share: float | None = None) -> Reuse:
     """`share` is how much of the request before is the same, where that is known better than by counting messages."""
-    if before is None or not before.answered:
-        return Reuse(reason=Reason.FIRST, rules=rules, reported=now.usage.get("cache_read_input_tokens"))
-    kept, sent = now.data.get("kept") or 0, before.data.get("messages") or 0
-    change = _change(before.data, now.data, kept, sent)
-    planned = before.counted
-    if change is Change.MESSAGE:
-        planned = round(planned * (share if share is not None else kept / sent))
-    elif change is not None:
-        planned = round(planned * share) if share is not None else 0
     reported = now.usage.get("cache_read_input_tokens")
-    idle_s = max(now.started_ms - before.ended_ms, 0.0) / 1000
+    if before is None:
+        return Reuse(reason=Reason.FIRST, rules=rules, reported=reported)
+    kept, sent = now.data.get("kept") or 0, before.data.get("messages") or 0
     found = Reuse(
-        reason=Reason.MISSED,
+        reason=Reason.FIRST,
         rules=rules,
         kept=min(kept, sent),
         sent_before=sent,
-        change=change,
-        planned=planned,
         reported=reported,
-        idle_s=idle_s,
+        idle_s=(now.started_ms - before.ended_ms) / 1000,
     )
-    return replace(found, reason=_reason(found, answered=now.answered))
+    if not before.answered:
+        return found
+    change = _change(before.data, now.data, kept, sent)
+    found = replace(found, change=change, planned=_planned(before.counted, change, kept, sent, share))
+    # Where only messages were counted, nothing can be said of a part of them.
+    shortfall = _shortfall(found) if change is not None and share is not None else None
+    return replace(found, reason=_reason(found, answered=now.answered), shortfall=shortfall)
 
 
 def _change(before: Mapping[str, Any], now: Mapping[str, Any], kept: int, sent: int) -> Change | None:
     """What stands first in the request counts: what comes after it is sent anew anyway."""
+    if any(before.get(name) != now.get(name) for name in ("provider", "adapter")):
+        return Change.PROVIDER
     if before.get("model") != now.get("model"):
         return Change.MODEL
     if before.get("tools") != now.get("tools"):
         return Change.TOOLS
-    return Change.MESSAGE if kept < sent else None
+    # A request that ends within the one before it changed nothing of it.
+    return Change.MESSAGE if kept < min(sent, now.get("messages") or sent) else None
+
+
+def _planned(counted: int, change: Change | None, kept: int, sent: int, share: float | None) -> int:
+    if change in ELSEWHERE:
+        return 0
+    if change is None and kept >= sent:
+        return counted
+    if share is None:
+        share = 0.0 if change is Change.TOOLS else kept / sent
+    return round(counted * share)
 
 
 def _reason(reuse: Reuse, *, answered: bool) -> Reason:
@@ -130,9 +153,15 @@ def _reason(reuse: Reuse, *, answered: bool) -> Reason:
         return Reason.NOT_REPORTED
     if reuse.change is not None:
         return Reason.CHANGED
-    slack = max(reuse.rules.step_tokens, reuse.planned * TOLERANCE)
-    if reuse.missed <= slack:
-        return Reason.READ
+    return _shortfall(reuse) or Reason.READ
+
+
+def _shortfall(reuse: Reuse) -> Reason | None:
+    """Why less than planned was read; `None` where it wasn't less."""
+    if reuse.missed <= reuse.slack:
+        return None
+    if reuse.idle_s < -CLOCKS_S:
+        return Reason.NOT_YET
     if reuse.planned < reuse.minimum + reuse.rules.step_tokens:
         return Reason.BELOW_MINIMUM
     if reuse.rules.lifetime_s is not None and reuse.idle_s > reuse.rules.lifetime_s:

@@ -23,14 +23,16 @@ ROLE_LABELS = {"system": "System message", "user": "User message", "assistant": 
 # The fields of bodies that hold definitions of tools, in any wire format.
 TOOL_FIELDS = frozenset({"tools", "functions"})
 EXCERPT_BYTES = 90
+# So much of what is the same is shown before a difference.
+LEAD_BYTES = 40
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Span:
     """The bytes `start` to `end` of a body, with their source; `None` for what is not prompt, such as parameters.
 
-    `message` is counted from 0. `boundary` says that a cache boundary was planned at the end, `marked` that the body
-    has a mark for the provider there or before.
+    `message` is counted from 0, `object_id` is that of the source's record. `boundary` says that a cache boundary was
+    planned at the end, `marked` that the body has a mark for the provider there or before.
     """
 
     start: int
@@ -38,6 +40,7 @@ class Span:
     source: Source | None
     label: str
     message: int | None = None
+    object_id: int | None = None
     boundary: bool = False
     marked: bool = False
 
@@ -71,13 +74,14 @@ class Layout:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
     """The first byte in which two bodies differ, and what stands there in either one: the source and the text. A body
-    that ends there has neither."""
+    that ends there has neither. `lead` is what both have before it."""
 
     offset: int
     span_before: Span | None
     span_after: Span | None
     before: str
     after: str
+    lead: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +90,8 @@ class SharedPrefix:
 
     `spans` of the later one are the same from their first byte to their last, and `inside` bytes of the next; `size`
     is the sum. `next` is that one, `None` where the later prompt holds no more; `instead` is what the earlier one had
-    there. `whole` says that all of the earlier one came again. `before` and `after` are what stands at the difference.
+    there. `whole` says that all of the earlier one came again. `before` and `after` are what stands at the difference,
+    `lead` is what both have before it.
     """
 
     spans: int
@@ -97,6 +102,7 @@ class SharedPrefix:
     instead: Span | None = None
     before: str = ""
     after: str = ""
+    lead: str = ""
 
 
 def lay_out(
@@ -124,6 +130,7 @@ def first_difference(before: Layout, after: Layout) -> Difference | None:
         span_after=after.at(offset),
         before=excerpt(before.body, offset),
         after=excerpt(after.body, offset),
+        lead=lead(after.body, offset),
     )
 
 
@@ -147,9 +154,20 @@ def shared_prefix(before: Layout, after: Layout) -> SharedPrefix:
                 instead=earlier[place],
                 before=excerpt(one, inside),
                 after=excerpt(other, inside),
+                lead=lead(other, inside),
             )
         size += len(other)
     return SharedPrefix(spans=len(later), inside=0, size=size, next=None, whole=len(earlier) <= len(later))
+
+
+def reusable(before: Layout, prefix: SharedPrefix) -> int:
+    """How many of the shared bytes a cache can give back: where the earlier body marks what to cache, those up to its
+    last mark among them; else all."""
+    spans = before.prompt
+    if not any(span.marked for span in spans):
+        return prefix.size
+    marked = [place for place, span in enumerate(spans[: prefix.spans]) if span.marked]
+    return sum(len(before.content(span)) for span in spans[: marked[-1] + 1]) if marked else 0
 
 
 def common_bytes(one: bytes, other: bytes) -> int:
@@ -166,10 +184,20 @@ def common_bytes(one: bytes, other: bytes) -> int:
 
 def excerpt(body: bytes, offset: int) -> str:
     """What stands at `offset`, from there on; characters that are cut are left out."""
-    start = offset
-    while start > 0 and start < len(body) and body[start] & 0xC0 == 0x80:
-        start -= 1
+    start = _begin_of_character(body, offset)
     return body[start : start + EXCERPT_BYTES].decode("utf-8", "ignore")
+
+
+def lead(body: bytes, offset: int) -> str:
+    """What stands before `offset`, up to the character that `excerpt` begins with."""
+    end = _begin_of_character(body, offset)
+    return body[max(end - LEAD_BYTES, 0) : end].decode("utf-8", "ignore")
+
+
+def _begin_of_character(body: bytes, offset: int) -> int:
+    while 0 < offset < len(body) and body[offset] & 0xC0 == 0x80:
+        offset -= 1
+    return offset
 
 
 def _message_spans(
@@ -205,7 +233,7 @@ def _unit_spans(
 ) -> Iterator[Span]:
     """The spans of a unit: one for each segment that is found in it, else one for the unit."""
     start, end = found
-    cuts: list[tuple[int, Source, str, int, bool]] = []
+    cuts: list[tuple[int, Source, str, int, int | None, bool]] = []
     place = start
     for offset, message in enumerate(unit):
         number = index + offset
@@ -215,15 +243,23 @@ def _unit_spans(
             at = body.find(text, place, end) if text else -1
             if part is not None and at >= 0:
                 boundary = part.cache_boundary and segment.end == len(part.text)
-                cuts.append((at, segment.source, segment.label, number, boundary))
+                cuts.append((at, segment.source, segment.label, number, segment.object_id, boundary))
                 place = at + len(text)
     if not cuts:
         role = unit[0].role
-        cuts = [(start, SOURCE_OF_ROLE[role], ROLE_LABELS[role], index, False)]
+        cuts = [(start, SOURCE_OF_ROLE[role], ROLE_LABELS[role], index, None, False)]
     begins = [start, *(cut[0] for cut in cuts[1:]), end]
-    for (_, source, label, number, boundary), first, last in zip(cuts, begins, begins[1:], strict=False):
-        marked = ENCODED_MARK in body[first:last]
-        yield Span(start=first, end=last, source=source, label=label, message=number, boundary=boundary, marked=marked)
+    for (_, source, label, number, object_id, boundary), first, last in zip(cuts, begins, begins[1:], strict=False):
+        yield Span(
+            start=first,
+            end=last,
+            source=source,
+            label=label,
+            message=number,
+            object_id=object_id,
+            boundary=boundary,
+            marked=ENCODED_MARK in body[first:last],
+        )
 
 
 def _covering(body: bytes, inner: Sequence[Span], *, told_as_text: bool) -> Iterator[Span]:

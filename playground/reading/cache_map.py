@@ -6,19 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from llmcore.findings.cache import rules_of
-from llmcore.prompts.cache import Change, Reason, Reuse, Sent, reuse_of
-from llmcore.prompts.layout import Layout, SharedPrefix, Span, shared_prefix
+from llmcore.prompts.cache import Reason, Reuse
+from llmcore.prompts.layout import Layout, SharedPrefix, Span, reusable, shared_prefix
 from llmcore.prompts.provenance import Source
-from playground.access import visible_runs
-from playground.models import RunStep
-from playground.numbers import duration, plural, tokens
+from playground.numbers import data_size, duration, plural
+from playground.reading.cache_words import explained
 from playground.reading.exact_body import is_exact, layout_of, may_build
-from playground.reading.step_record import REQUESTS, StepRecord, message_digests
+from playground.reading.sent_requests import reuse_between, sent
+from playground.reading.step_record import StepRecord
 
 # The bodies of two requests are built again for one map; above this many bytes only the figures are shown.
 MAX_BYTES = 12_000_000
+TOO_LARGE = f"The requests can't be laid out: together they are larger than {data_size(MAX_BYTES)}."
+GONE = (
+    "The contents are no longer stored as they were, so the requests can't be laid out. Figures and digests are kept."
+)
+WITHHELD = "The requests can't be laid out: they were captured as they were sent, which you may not see."
+UNREADABLE = "The requests can't be laid out: what they said is no longer stored, or was recorded by another version."
 HISTORY = (Source.ASSISTANT, Source.TOOL)
+CSS = {Reason.READ: "ok", Reason.CHANGED: "warn", Reason.MISSED: "warn", Reason.EXPIRED: "warn"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,9 +58,10 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CacheMap:
-    """A request against one before it. Without `pieces` where the bodies can't be had: then only figures are known.
-    `size` are the bytes of the prompt, `shared` those at its beginning that are the same, `offset` where the body first
-    differs, `None` where it can't be built again exactly."""
+    """A request against one before it. Without `pieces` where the bodies can't be had: then only figures are known, and
+    `lacks` says why. `size` are the bytes of the prompt, `shared` those at its beginning that are the same and about
+    `shared_tokens` tokens, `offset` where the body first differs, `None` where it can't be built again exactly. A
+    provider that caches up to marks can read no more than `marked` of the shared bytes."""
 
     reuse: Reuse
     pieces: tuple[Piece, ...] = ()
@@ -63,6 +70,9 @@ class CacheMap:
     offset: int | None = None
     prefix: SharedPrefix | None = None
     counted: int | None = None
+    shared_tokens: int = 0
+    marked: int = 0
+    lacks: str = ""
 
     @property
     def same_bar(self) -> list[dict[str, object]]:
@@ -78,12 +88,31 @@ class CacheMap:
 
     @property
     def differs(self) -> bool:
-        """Whether the prompts part, and the earlier one doesn't simply go on."""
+        """Whether the prompts part: neither is simply the beginning of the other."""
         return self.prefix is not None and self.prefix.next is not None and not self.prefix.whole
 
     @property
     def why(self) -> str:
         return explained(self.reuse)
+
+    @property
+    def to_mark(self) -> bool:
+        """Whether less could be read than is the same, since the provider caches up to marks."""
+        return self.differs and self.marked < self.shared
+
+    @property
+    def apart(self) -> str:
+        """How long after the answer to the other request this one was sent; empty where there is none."""
+        if not self.reuse.sent_before:
+            return ""
+        passed = round(self.reuse.idle_s * 1000)
+        return f"sent {duration(-passed)} before the other one was answered" if passed < 0 else duration(passed)
+
+    @property
+    def in_time(self) -> bool:
+        """Whether the provider still keeps then what it cached of the other request."""
+        lifetime_s = self.reuse.rules.lifetime_s
+        return lifetime_s is None or self.reuse.idle_s <= lifetime_s
 
     @property
     def lifetime(self) -> str:
@@ -98,136 +127,45 @@ class CacheMap:
         return {"ok": "check", "warn": "warn"}.get(self.css, "info")
 
 
-CSS = {Reason.READ: "ok", Reason.CHANGED: "warn", Reason.MISSED: "warn", Reason.EXPIRED: "warn"}
-CHANGED = {
-    Change.MODEL: "The model is another one, and each has a cache of its own.",
-    Change.TOOLS: "The definitions of the tools changed; they come first, so all that follows was sent anew.",
-    Change.MESSAGE: "What comes after the first difference was sent anew.",
-}
-
-
-def explained(reuse: Reuse) -> str:
-    """Why the provider read as much as it did, in a sentence or two."""
-    rules = reuse.rules
-    match reuse.reason:
-        case Reason.FIRST:
-            return "Nothing was answered before it in this run. What is read here was cached by another run."
-        case Reason.NO_ANSWER:
-            return "There is no answer that could report anything."
-        case Reason.NOT_REPORTED:
-            return "The provider doesn't report what it read from a cache, or has none."
-        case Reason.READ:
-            return "The provider read what it could."
-        case Reason.CHANGED:
-            return CHANGED[reuse.change or Change.MESSAGE]
-        case Reason.BELOW_MINIMUM if rules.minimum_tokens is None:
-            return (
-                f"Too short: most providers cache prompts from {tokens(reuse.minimum)} tokens on; what this one does "
-                "isn't known."
-            )
-        case Reason.BELOW_MINIMUM:
-            return f"Too short: this provider caches prompts from {tokens(reuse.minimum)} tokens on."
-        case Reason.EXPIRED:
-            kept = duration((rules.lifetime_s or 0) * 1000)
-            return f"Expired: {duration(reuse.idle_s * 1000)} had passed, and a prefix is kept for about {kept}."
-    return (
-        f"{tokens(reuse.missed)} tokens were read anew without a reason that shows here. Caches promise nothing: "
-        "requests may have reached different servers."
-    )
-
-
 def read_cache_map(before: StepRecord | None, now: StepRecord) -> CacheMap:
-    """`before` is the request before `now`, of the same run or of another one; `None` where there is none."""
-    earlier, later = _layouts(before, now)
-    counted = _sent(now).usage.get("input_tokens")
-    if later is None:
-        return CacheMap(reuse=_reuse(before, now, None), counted=counted)
-    prompt = later.prompt
-    size = sum(len(later.content(span)) for span in prompt)
-    if earlier is None:
-        return CacheMap(
-            reuse=_reuse(before, now, None), pieces=_pieces(later, None), size=size, shared=0, counted=counted
-        )
+    """`before` is the request before `now`, or any other one, of the same run or not; `None` where there is none."""
+    counted = sent(now).usage.get("input_tokens")
+    if lacks := _why_not_laid_out(before, now):
+        return CacheMap(reuse=reuse_between(before, now), counted=counted, lacks=lacks)
+    earlier, later = layout_of(before) if before else None, layout_of(now)
+    if later is None or (before and earlier is None):
+        return CacheMap(reuse=reuse_between(before, now), counted=counted, lacks=UNREADABLE)
+    size = sum(len(later.content(span)) for span in later.prompt)
+    if before is None or earlier is None:
+        return CacheMap(reuse=reuse_between(None, now), pieces=_pieces(later, None), size=size, counted=counted)
     prefix = shared_prefix(earlier, later)
-    whole = sum(len(earlier.content(span)) for span in earlier.prompt)
+    marked = reusable(earlier, prefix)
+    whole = sum(len(earlier.content(span)) for span in earlier.prompt) or 1
     return CacheMap(
-        reuse=_reuse(before, now, prefix.size / whole if whole else None),
+        reuse=reuse_between(before, now, marked / whole),
         pieces=_pieces(later, prefix),
         size=size,
         shared=prefix.size,
         offset=prefix.next.start + prefix.inside if prefix.next and is_exact(now, later.body) else None,
         prefix=prefix,
         counted=counted,
+        shared_tokens=round(sent(before).counted * prefix.size / whole),
+        marked=marked,
     )
 
 
-def request_before(now: StepRecord) -> StepRecord | None:
-    """The request before `now` in its run."""
-    sequence = now.request_before()
-    return None if sequence is None else StepRecord(now.run, sequence, user=now.user)
-
-
-def request_forked_from(now: StepRecord) -> StepRecord | None:
-    """For the first request of a fork: the one of its parent that it makes again or follows; `None` where there is
-    none, or it may not be seen."""
-    if now.run.forked_at_round is None or now.run.parent_id is None:
-        return None
-    parent = visible_runs(now.user).filter(pk=now.run.parent_id).first()
-    steps = RunStep.objects.filter(run=parent, kind__in=REQUESTS, round__lte=now.run.forked_at_round)
-    sequence = steps.order_by("-sequence").values_list("sequence", flat=True).first()
-    return None if parent is None or sequence is None else StepRecord(parent, sequence, user=now.user)
-
-
-def _layouts(before: StepRecord | None, now: StepRecord) -> tuple[Layout | None, Layout | None]:
+def _why_not_laid_out(before: StepRecord | None, now: StepRecord) -> str:
+    """Why the bodies are not to be had, in a sentence; empty where they are."""
     records = [record for record in (before, now) if record is not None]
-    if not all(may_build(record) for record in records) or sum(map(_size, records)) > MAX_BYTES:
-        return None, None
-    return (layout_of(before) if before else None), layout_of(now)
+    if any(record.run.contents_deleted_at or record.run.redacted_at for record in records):
+        return GONE
+    if not all(may_build(record) for record in records):
+        return WITHHELD
+    return TOO_LARGE if sum(map(_size, records)) > MAX_BYTES else ""
 
 
 def _size(record: StepRecord) -> int:
     return int(record.first.data.get("body_bytes") or 0)
-
-
-def _reuse(before: StepRecord | None, now: StepRecord, share: float | None) -> Reuse:
-    data = now.first.data
-    rules = rules_of(str(data.get("adapter")), str(data.get("model")))
-    if before is None:
-        return reuse_of(None, _sent(now), rules)
-    if before.run.pk == now.run.pk:
-        return reuse_of(_sent(before), _sent(now), rules, share=share)
-    return reuse_of(_sent(before), _as_next(before, now), rules, share=share)
-
-
-def _sent(record: StepRecord) -> Sent:
-    end = record.end
-    got = end.data if end else {}
-    return Sent(
-        data=record.first.data,
-        usage=got.get("usage") or {},
-        answered=bool(got) and not got.get("error") and not got.get("cancelled"),
-        started_ms=record.first.started_ms,
-        ended_ms=(end or record.first).end_ms,
-    )
-
-
-def _as_next(before: StepRecord, now: StepRecord) -> Sent:
-    """A request as if it had followed one of another run: what it kept of that one, and when by the clock."""
-    sent = _sent(now)
-    pairs = zip(message_digests(before)[0], message_digests(now)[0], strict=False)
-    kept = 0
-    for one, other in pairs:
-        if one != other:
-            break
-        kept += 1
-    apart_ms = (now.run.created_at - before.run.created_at).total_seconds() * 1000
-    return Sent(
-        data={**sent.data, "kept": kept},
-        usage=sent.usage,
-        answered=sent.answered,
-        started_ms=sent.started_ms + apart_ms,
-        ended_ms=sent.ended_ms + apart_ms,
-    )
 
 
 def _pieces(layout: Layout, prefix: SharedPrefix | None) -> tuple[Piece, ...]:

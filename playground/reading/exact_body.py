@@ -16,7 +16,7 @@ from llmcore.providers.base import ModelCall, Transcript
 from llmcore.providers.registry import adapter_of
 from llmcore.providers.request_code import RepeatableRequest, repeatable_request, variable_name
 from playground.reading.plan import Plan
-from playground.reading.step_record import StepRecord, message_digests
+from playground.reading.step_record import StepRecord
 
 # What reading a recorded value of another version of this program, or a masked one, may end in.
 UNREADABLE = (ConfigurationError, KeyError, TypeError, ValueError)
@@ -105,7 +105,7 @@ def _call(record: StepRecord) -> ModelCall:
 
 
 def _messages(record: StepRecord) -> list[Message] | None:
-    digests, _ = message_digests(record)
+    digests, _ = record.message_digests
     values = record.contents(digests)
     if any(values.get(digest) is None for digest in digests):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
@@ -87,6 +88,21 @@ class StepRecord:
             return None
         return RunPartial.objects.filter(run=self.run, round=self.line.round).first()
 
+    @cached_property
+    def message_digests(self) -> tuple[list[str], int]:
+        """The digests of all messages that the request sent, and how many of them the request before it sent too."""
+        rows = RunStep.objects.filter(run=self.run, kind__in=REQUESTS, sequence__lte=self.sequence)
+        digests: list[str] = []
+        kept = 0
+        for kept, added in rows.order_by("sequence").values_list("data__kept", "data__added"):
+            digests = digests[:kept] + list(added or ())
+        return digests, kept
+
+    @property
+    def moment(self) -> datetime:
+        """When the line began, by the clock."""
+        return (self.run.started_at or self.run.created_at) + timedelta(milliseconds=self.first.started_ms)
+
     def request_before(self) -> int | None:
         """The sequence of the request before this one; `None` where it is the first."""
         steps = RunStep.objects.filter(run=self.run, kind__in=REQUESTS, sequence__lt=self.sequence)
@@ -130,13 +146,3 @@ def _rows_around(run: Run, sequence: int) -> list[StepRow]:
     """All steps of the round that `sequence` is in."""
     same_round = RunStep.objects.filter(run=run, sequence=sequence).values("round")
     return load_rows(RunStep.objects.filter(run=run, round__in=same_round))
-
-
-def message_digests(record: StepRecord) -> tuple[list[str], int]:
-    """The digests of all messages that a request sent, and how many of them the request before it sent too."""
-    rows = RunStep.objects.filter(run=record.run, kind__in=REQUESTS, sequence__lte=record.sequence)
-    digests: list[str] = []
-    kept = 0
-    for kept, added in rows.order_by("sequence").values_list("data__kept", "data__added"):
-        digests = digests[:kept] + list(added or ())
-    return digests, kept

@@ -12,7 +12,7 @@ from playground import markdown
 from playground.reading.boxes import Box
 from playground.reading.detail import Detail
 from playground.reading.json_tree import JsonTree, one_line
-from playground.reading.visible import unseen_marked
+from playground.reading.visible import unseen_marked, visible
 
 register = template.Library()
 register.filter("markdown", markdown.render)
@@ -20,6 +20,7 @@ register.filter("code_spans", markdown.code_spans)
 register.filter("figures", markdown.figures)
 register.filter("one_line", one_line)
 register.filter("unseen_marked", unseen_marked)
+register.filter("unseen", lambda text: unseen_marked(visible(text)))
 register.filter("marked", lambda text, search: search.marked(str(text)))
 register.filter("error_kind", lambda kind: str(kind).replace("_", " "))
 register.filter("advice", advice_of)

@@ -116,3 +116,39 @@ def test_services_have_rules_of_their_own(adapter: str, model: str, minimum: int
 
 def test_the_rules_of_a_service_are_those_of_each_of_its_wire_formats() -> None:
     assert adapter_for("openai_chat").cache_rules("m") == adapter_for("openai_responses").cache_rules("m") == OPENAI
+
+
+@pytest.mark.parametrize("changed", [{"provider": "q"}, {"adapter": "w"}])
+def test_another_provider_has_a_cache_of_its_own(changed: dict[str, str]) -> None:
+    found = reuse(sent(), sent(kept=2, cached=0, **changed), share=1.0)
+
+    assert (found.change, found.planned, found.reason) == (Change.PROVIDER, 0, Reason.CHANGED)
+    assert reuse(sent(), sent(kept=2, cached=0, model="n"), share=1.0).planned == 0
+
+
+def test_a_request_that_ends_within_the_other_one_changed_nothing() -> None:
+    found = reuse(sent(messages=4), sent(messages=2, kept=2, cached=1_500), share=0.5)
+
+    assert (found.change, found.planned, found.reason) == (None, 1_500, Reason.READ)
+
+
+def test_what_has_no_answer_yet_is_not_cached() -> None:
+    before, now = sent(ended_ms=9_000), sent(kept=2, cached=0, started_ms=4_000)
+
+    assert (reuse(before, now).reason, reuse(before, now).idle_s) == (Reason.NOT_YET, -5)
+    # The clocks of two workers are never quite the same.
+    assert reuse(sent(ended_ms=4_200), now).reason is Reason.MISSED
+
+
+@pytest.mark.parametrize(
+    ("cached", "started_ms", "shortfall"),
+    [(2_000, 1_000, None), (0, 1_000, Reason.MISSED), (0, 900_000, Reason.EXPIRED)],
+)
+def test_of_what_is_the_same_before_a_change_the_reason_is_told_too(
+    cached: int, started_ms: float, shortfall: Reason | None
+) -> None:
+    now = sent(messages=5, kept=3, cached=cached, started_ms=started_ms)
+    found = reuse(sent(messages=4), now, share=0.7)
+
+    assert (found.reason, found.shortfall) == (Reason.CHANGED, shortfall)
+    assert reuse(sent(messages=4), now).shortfall is None

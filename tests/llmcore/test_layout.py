@@ -9,7 +9,16 @@ import pytest
 from llmcore.configuration import Configuration, LanguageModel, Provider, Snippet
 from llmcore.messages import Message, Part, ToolCall, ToolSpec
 from llmcore.prompts.assembly import Augmentation, PromptAssembly, assemble
-from llmcore.prompts.layout import Layout, common_bytes, excerpt, first_difference, lay_out, shared_prefix
+from llmcore.prompts.layout import (
+    Layout,
+    common_bytes,
+    excerpt,
+    first_difference,
+    lay_out,
+    lead,
+    reusable,
+    shared_prefix,
+)
 from llmcore.prompts.provenance import Source
 from llmcore.providers.base import ModelCall
 from llmcore.providers.registry import adapters
@@ -128,3 +137,23 @@ def test_an_excerpt_begins_and_ends_between_characters() -> None:
     body = "aä" * 100
 
     assert excerpt(body.encode(), 2).startswith("ä") and "�" not in excerpt(body.encode(), 2)
+
+
+def test_what_both_have_before_a_difference_ends_where_the_excerpt_begins() -> None:
+    body = ("ä" * 50 + "b").encode()
+
+    assert lead(body, 3) + excerpt(body, 3) == body.decode()[:46]
+    assert lead(body, 0) == "" and len(lead(body, 100)) == 20
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_cache_gives_back_what_its_marks_say_or_all(wire: str) -> None:
+    call = call_of(wire)
+    before, after = laid_out(call, prompt(call)), laid_out(call, prompt(call, user="Where was it?"))
+    shared = shared_prefix(before, after)
+    to_skills = sum(len(before.content(span)) for span in before.prompt[:5])
+
+    assert shared.lead.endswith("Where ") and shared.size > to_skills
+    assert reusable(before, shared) == (to_skills if wire == "anthropic" else shared.size)
+    other = shared_prefix(before, laid_out(call, prompt(call, system="Another one.")))
+    assert reusable(before, other) == (0 if wire == "anthropic" else other.size)

@@ -17,7 +17,9 @@ from llmcore.tools.base import Tool
 from llmcore.usage import Usage
 from playground.erasure import delete_contents
 from playground.models import Run
-from playground.reading.cache_map import explained, read_cache_map, request_before
+from playground.reading.cache_map import read_cache_map
+from playground.reading.cache_words import explained
+from playground.reading.sent_requests import request_before
 from playground.reading.step_record import StepRecord
 from playground.services.fork_run import retry_round
 from playground.services.start_run import write_run
@@ -184,5 +186,5 @@ def test_two_runs_part_at_the_skill_that_changed(user: User) -> None:
     shown = text_of(html[html.index('id="cache"') :])
 
     assert re.search(r"First difference after [\d,]+ bytes of the prompt, at byte [\d,]+ of the body", shown)
-    assert "Before S Returns 30 days." in shown and "Now S Returns 14 days." in shown
-    assert "B, as if it had followed A" in shown
+    assert "In A S Returns" in shown and "In B S Returns" in shown and "long. 30 days." in shown and "14 days." in shown
+    assert "as if it had followed A" in shown

@@ -219,7 +219,7 @@ def test_the_list_asks_for_two_runs_the_older_one_first(client: Client, user: Us
 
 
 def test_one_run_or_too_many_are_refused_in_words(client: Client, user: User) -> None:
-    a = finished_run(user)
+    a = finished_run(user, rounds=0)
 
     for query in ({"run": [a.pk]}, {"run": list(range(1, 9))}, {"a": a.pk, "b": a.pk}):
         response = client.get(URL, query)
@@ -330,7 +330,7 @@ def test_long_runs_are_read_and_shown_a_page_at_a_time(client: Client, user: Use
     last = html_of(client, a, b, round=999)
 
     assert f"Rounds 1 to {ROUNDS_AT_ONCE} of 61" in text_of(html) and "pg-pager" not in first
-    assert html.count('rowspan="2"><b') == ROUNDS_AT_ONCE
+    assert html.count('scope="row" rowspan="2"') == ROUNDS_AT_ONCE
     assert "Rounds 51 to 61 of 61" in text_of(last) and "All counted." in last
     page = [query for query in long if "playground_runstep" in query["sql"]]
     assert all("LIMIT" in query["sql"] or '"round" <=' in query["sql"] for query in page)

@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.urls import reverse
 from django.utils.http import urlencode
 
 from llmcore.context.tokens import estimate_tokens
-from playground.models import RunStep
-from playground.reading.cache_map import CacheMap, read_cache_map
 from playground.reading.compare.figures import read_figures, verdict
 from playground.reading.compare.prompt import PromptDiff, read_prompt_diff
+from playground.reading.compare.requests import RequestPair, read_request_pair
 from playground.reading.compare.rounds import read_pairs
 from playground.reading.compare.settings import Setting, read_settings
 from playground.reading.compare.sides import Side
 from playground.reading.compare.texts import WordDiff, word_diff
-from playground.reading.step_record import REQUESTS, StepRecord
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shown:
-    """Which part of a comparison is shown, and how: as its address says it."""
+    """Which part of a comparison is shown, and how: as its address says it. The requests of `a_round` and `b_round` are
+    held against each other; `None` leaves the choice to the page."""
 
     round: int = 1
+    a_round: int | None = None
+    b_round: int | None = None
     aligned: bool = False
     side_by_side: bool = False
 
     def address(self, a: int, b: int, **changes: Any) -> str:
-        values = {"round": self.round, "align": self.aligned, "view": self.side_by_side, **changes}
-        query: dict[str, Any] = {"a": a, "b": b}
-        if values["round"] > 1:
-            query["round"] = values["round"]
-        if values["align"]:
-            query["align"] = "round"
-        if values["view"]:
-            query["view"] = "side"
-        return f"{reverse('playground:compare')}?{urlencode(query)}"
+        """The address of the comparison of these runs, shown in the same way but for the `changes`."""
+        shown = replace(self, **changes)
+        query = {"a": a, "b": b, "a_round": shown.a_round, "b_round": shown.b_round, **shown.rest}
+        return f"{reverse('playground:compare')}?{urlencode({name: n for name, n in query.items() if n})}"
+
+    @property
+    def rest(self) -> dict[str, Any]:
+        """What the address says besides the runs and their two requests."""
+        chosen = {
+            "round": self.round if self.round > 1 else None,
+            "align": "round" if self.aligned else None,
+            "view": "side" if self.side_by_side else None,
+        }
+        return {name: value for name, value in chosen.items() if value}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,15 +78,47 @@ def read_comparison(sides: Sequence[Side], shown: Shown, *, user: Any) -> dict[s
         "rounds": rounds,
         "prompt": prompt,
         "answer": read_answer(sides),
-        "map": read_prefix(sides, user=user),
+        **requests_context(read_request_pair(sides, (shown.a_round, shown.b_round), user=user), address),
+        "shown": shown,
         "side_by_side": shown.side_by_side,
-        "swap_url": at(b.run.pk, a.run.pk),
+        "swap_url": at(b.run.pk, a.run.pk, a_round=shown.b_round, b_round=shown.a_round),
         "here": address(),
-        "view_url": address(view=not shown.side_by_side),
-        "align_url": address(align=not shown.aligned),
+        "view_url": address(side_by_side=not shown.side_by_side),
+        "align_url": address(aligned=not shown.aligned),
         "before_url": address(round=rounds.before) if rounds and rounds.before else "",
         "after_url": address(round=rounds.after) if rounds and rounds.after else "",
     }
+
+
+def read_rounds_of_run(sides: Sequence[Side], shown: Shown, *, user: Any) -> dict[str, Any] | None:
+    """The context of the page of two rounds of one run; `None` where it has no two and none is named."""
+    run = sides[0].run
+
+    def address(**changes: Any) -> str:
+        return shown.address(run.pk, run.pk, **changes)
+
+    pair = read_request_pair(sides, (shown.a_round, shown.b_round), user=user)
+    if pair is None or (pair.map is None and not (shown.a_round or shown.b_round)):
+        return None
+    return {
+        **requests_context(pair, address),
+        "title": f"Compare rounds of run {run.pk}",
+        "run": run,
+        "side": sides[0],
+        "shown": shown,
+        "swap_url": address(a_round=pair.b.round, b_round=pair.a.round),
+        "here": address(a_round=pair.a.round, b_round=pair.b.round),
+    }
+
+
+def requests_context(pair: RequestPair | None, address: Callable[..., str]) -> dict[str, Any]:
+    """What the panel of two requests shows."""
+
+    def step(by: int) -> str:
+        moved = pair.step(by) if pair else None
+        return address(a_round=moved[0], b_round=moved[1]) if moved else ""
+
+    return {"pair": pair, "earlier_url": step(-1), "later_url": step(1)}
 
 
 def read_table(sides: Sequence[Side]) -> dict[str, Any]:
@@ -107,17 +145,6 @@ def summary_of(settings: Sequence[Setting], prompt: PromptDiff | None) -> str:
     if prompt is None:
         return words.capitalize()
     return f"{words}, {'same' if prompt.same_user_prompt else 'another'} user prompt".capitalize()
-
-
-def read_prefix(sides: Sequence[Side], *, user: Any) -> CacheMap | None:
-    """What the first request of B has in common with that of A; `None` where one of them made none."""
-    records = []
-    for side in sides:
-        steps = RunStep.objects.filter(run=side.run, kind__in=REQUESTS).order_by("sequence")
-        if (sequence := steps.values_list("sequence", flat=True).first()) is None:
-            return None
-        records.append(StepRecord(side.run, sequence, user=user))
-    return read_cache_map(*records)
 
 
 def read_answer(sides: Sequence[Side]) -> AnswerDiff | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from llmcore.trace import StepKind
-from playground.reading.cache_map import read_cache_map, request_before, request_forked_from
+from playground.reading.cache_map import read_cache_map
 from playground.reading.panels.base import Panel, Query, Tab
+from playground.reading.sent_requests import request_before, request_forked_from
 from playground.reading.step_record import StepRecord
 
 
@@ -18,7 +19,8 @@ def read(record: StepRecord, query: Query) -> Panel:
         "map": read_cache_map(before, record),
         "before": before,
         "of_parent": before is not None and before.run.pk != record.run.pk,
-        "gone": record.run.contents_deleted_at or record.run.redacted_at,
+        # A round to begin with, for whoever wants another one.
+        "other_round": before.line.round if before else record.line.round + 1,
         "parent": record.run.parent_id,
         "assembled": record.kind == StepKind.ASSEMBLED,
     }

@@ -18,7 +18,7 @@ from playground.models import RunStep
 from playground.reading.boxes import Box, any_box, byte_size, json_box, text_box
 from playground.reading.lines import Line
 from playground.reading.panels.base import Panel, Query, Tab
-from playground.reading.step_record import StepRecord, message_digests
+from playground.reading.step_record import StepRecord
 from playground.reading.step_rows import load_rows
 from playground.reading.steps import read_lines
 
@@ -99,7 +99,7 @@ def tab(record: StepRecord) -> Tab:
 
 
 def read(record: StepRecord, query: Query) -> Panel:
-    digests, kept = message_digests(record)
+    digests, kept = record.message_digests
     reader = MessageReader(record, digests, kept)
     if query.message is not None:
         view = reader.view(query.message)
