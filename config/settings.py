@@ -219,6 +219,8 @@ LOGGING = {
 # The site's own limits of runs; a configuration can only ask for less.
 LLM_MAX_ROUNDS = 50
 LLM_MAX_REQUEST_BYTES = 4_000_000
+# What an estimate of tokens may be wrong by: so much of a model's window is kept free.
+LLM_CONTEXT_MARGIN_PERCENT = 10.0
 LLM_ENCRYPTION_KEYS = env.ENCRYPTION_KEYS
 LLM_KEY_VARIABLES = env.KEY_VARIABLES
 LLM_ENVIRONMENT_SECRET = env.environment_secret

@@ -43,6 +43,8 @@ def no_environment(name: str) -> str | None:
 DEFAULTS: dict[str, Callable[[], Any]] = {
     "LLM_MAX_ROUNDS": lambda: 50,
     "LLM_MAX_REQUEST_BYTES": lambda: 4_000_000,
+    # What an estimate of tokens may be wrong by, which is kept free in a model's window.
+    "LLM_CONTEXT_MARGIN_PERCENT": lambda: 10.0,
     "LLM_LEASE_S": lambda: 15.0,
     # How long a proposed action waits for a decision.
     "LLM_APPROVAL_EXPIRY_S": lambda: 86_400.0,
@@ -80,6 +82,7 @@ class Settings:
 
     LLM_MAX_ROUNDS: int
     LLM_MAX_REQUEST_BYTES: int
+    LLM_CONTEXT_MARGIN_PERCENT: float
     LLM_LEASE_S: float
     LLM_APPROVAL_EXPIRY_S: float
     LLM_PRIVACY_LEVEL: str

@@ -164,13 +164,15 @@ class Snippet:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """The bounds of a run. Bytes are UTF-8 bytes."""
+    """The bounds of a run. Bytes are UTF-8 bytes. `margin_percent` is what an estimate of tokens may be wrong by, which
+    is kept free in the model's window."""
 
     max_rounds: int = 5
     max_tool_result_bytes: int = 50_000
     max_traced_result_bytes: int = 10_000_000
     max_parallel_tools: int = 4
     skill_budget_bytes: int = 24_000
+    margin_percent: float = 10.0
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

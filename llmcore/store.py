@@ -329,6 +329,7 @@ def _limits(row: Configuration) -> values.Limits:
         max_rounds=min(row.max_rounds, settings.LLM_MAX_ROUNDS, HIGHEST_MAX_ROUNDS),
         max_tool_result_bytes=row.max_tool_result_bytes,
         skill_budget_bytes=row.skill_budget_bytes,
+        margin_percent=settings.LLM_CONTEXT_MARGIN_PERCENT,
     )
 
 

@@ -26,7 +26,7 @@ class StepKind(StrEnum):
     RETRY = "retry"
     ERROR = "error"
     PERMIT = "permit"
-    CONTEXT = "context"
+    CONTEXT = "context"  # where the window goes, after each request or dry run
     COMPACTION = "compaction"
     ACTION = "action"
 
@@ -53,6 +53,18 @@ class RequestData(TypedDict, total=False):
     input_tokens_estimate: int
     repairs: list[str]  # what the validation of the transcript had to mend (L13)
     last: bool  # the tool-free completion at the limit
+
+
+class ContextData(TypedDict, total=False):
+    """Where the window goes with the request before it, in tokens, as far as it is known then."""
+
+    window: int | None  # of the model that is asked
+    used: int  # by the prompt, corrected by what the provider counted for the requests before
+    reserve: int | None  # kept for the answer
+    margin: int | None  # kept for what the estimate may be wrong by
+    free: int | None  # the rest of the window; below 0 where there is too little
+    counted: int  # of those used, how many the provider itself has counted
+    shares: dict[str, int]  # what the prompt is made of, by `Share`; they add up to those used
 
 
 class ResponseData(TypedDict, total=False):

@@ -23,6 +23,7 @@ _OF_REQUEST = frozenset(
 STEP_METADATA: Mapping[str, frozenset[str]] = {
     StepKind.ASSEMBLED: _OF_REQUEST,
     StepKind.REQUEST: _OF_REQUEST,
+    StepKind.CONTEXT: frozenset({"shares"}),
     StepKind.RESPONSE: frozenset(
         {"message", "finish_reason", "finish_reason_raw", "usage", "cost", "prices"}
         | {"calls", "served_model", "response_id", "falls_back_to"}

@@ -9,6 +9,7 @@ from llmcore import store
 from llmcore.configuration import Configuration
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON
+from llmcore.prompts import provenance
 from llmcore.runs.fallback import place_of
 from llmcore.runs.state import RunState, replay
 from llmcore.tools.base import Tool
@@ -23,11 +24,13 @@ from playground.services.start_run import RunRequest, rounds_allowed
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Segment:
-    """The part of a run between a claim and its end: its state, and what earlier segments recorded."""
+    """The part of a run between a claim and its end: its state, where the texts of its prompt came from, and what
+    earlier segments recorded."""
 
     configuration: Configuration
     tools: Mapping[str, Tool]
     state: RunState
+    sources: tuple[provenance.Segment, ...] = ()
     steps: list[RunStep] = field(default_factory=list)
     contents: Mapping[str, JSON] = field(default_factory=dict)
 
@@ -37,6 +40,7 @@ def first_segment(prepared: PreparedRun) -> Segment:
         configuration=prepared.configuration,
         tools=prepared.tools,
         state=prepared.state,
+        sources=prepared.assembly.segments,
         contents=prepared.contents(),
     )
 
@@ -58,6 +62,7 @@ def next_segment(run: Run) -> Segment:
         configuration=configuration,
         tools=with_replacements(gate.offered, request.replacements, used=used_before(request) | used_results(steps)),
         state=replace(state, limits=limits),
+        sources=planned_sources(run),
         steps=steps,
         contents=contents,
     )
@@ -68,6 +73,12 @@ def initial_state(run: Run, contents: Mapping[str, JSON]) -> RunState:
     assert run.plan is not None
     state = run.plan["state"]
     return RunState.from_json({**state, "messages": [contents[digest] for digest in state["messages"]]})
+
+
+def planned_sources(run: Run) -> tuple[provenance.Segment, ...]:
+    """Where the texts of the assembled prompt came from, as the plan of `run` keeps it."""
+    assert run.plan is not None
+    return tuple(provenance.Segment.from_json(segment) for segment in run.plan.get("segments") or ())
 
 
 def refuse_other_model(run: Run, configuration: Configuration) -> None:

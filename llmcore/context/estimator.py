@@ -33,8 +33,13 @@ class Estimator:
 
     def message(self, message: Message) -> int:
         """A message in a request, with its calls and its frame; in little time for any length."""
+        return sum(self.shares(message).values())
+
+    def shares(self, message: Message) -> dict[tokens.Share, int]:
+        """The same by what it is made of."""
         count = counter(self.tokenizer) or tokens.estimate_roughly
-        return self._corrected(tokens.estimate_message(message, count))
+        shares = tokens.message_shares(message, count)
+        return tokens.apportioned(shares, self._corrected(sum(shares.values())))
 
     def tools(self, specs: Iterable[ToolSpec]) -> int:
         count = counter(self.tokenizer) or tokens.estimate_tokens

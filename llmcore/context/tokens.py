@@ -9,10 +9,36 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from functools import cache
 
 from llmcore.messages import Message, Part, ToolSpec
+
+
+class Share(StrEnum):
+    """What takes tokens of a request. Where the sources of the prompt are not known, system messages are counted as
+    the configuration's, and user messages as the user's."""
+
+    TOOLDEF = "tooldef"
+    CONFIG = "config"
+    OVERRIDE = "override"
+    SNIPPET = "snippet"
+    SKILL = "skill"
+    USER = "user"
+    ASSISTANT = "assistant"
+    THINKING = "thinking"
+    ARGUMENTS = "arguments"
+    TOOL = "tool"
+    FRAME = "frame"
+
+
+_SHARE_OF_ROLE = {
+    "system": Share.CONFIG,
+    "user": Share.USER,
+    "assistant": Share.ASSISTANT,
+    "tool": Share.TOOL,
+}
 
 # Each match is one token. Words split at changes of case and take one mark or blank before them along, as the
 # encodings do; digits go in threes; punctuation takes the line break after it along.
@@ -94,13 +120,34 @@ def _scripts() -> list[tuple[re.Pattern[str], float]]:
     return [(re.compile(f"(?: ?[{ranges}]+)+"), chars) for ranges, chars in _SCRIPTS]
 
 
-def estimate_message(message: Message, estimate: Callable[[str], int] = estimate_tokens) -> int:
-    """About how many tokens `message` takes in a request, with its calls and its frame."""
-    tokens = _TOKENS_PER_MESSAGE + sum(_estimate_part(part, estimate) for part in message.parts)
+def message_shares(message: Message, estimate: Callable[[str], int] = estimate_tokens) -> dict[Share, int]:
+    """About how many tokens `message` takes in a request, by what they are: its text, its calls, its frame."""
+    shares = {Share.FRAME: _TOKENS_PER_MESSAGE}
+    for part in message.parts:
+        share = Share.THINKING if part.kind == "thinking" else _SHARE_OF_ROLE[message.role]
+        shares[share] = shares.get(share, 0) + _estimate_part(part, estimate)
     for call in message.tool_calls:
         arguments = call.arguments_raw if call.arguments is None else _json(call.arguments)
-        tokens += _TOKENS_PER_CALL + estimate(call.name) + estimate(arguments or "")
-    return tokens
+        tokens = _TOKENS_PER_CALL + estimate(call.name) + estimate(arguments or "")
+        shares[Share.ARGUMENTS] = shares.get(Share.ARGUMENTS, 0) + tokens
+    return shares
+
+
+def estimate_message(message: Message, estimate: Callable[[str], int] = estimate_tokens) -> int:
+    """About how many tokens `message` takes in a request, with its calls and its frame."""
+    return sum(message_shares(message, estimate).values())
+
+
+def apportioned(shares: Mapping[Share, int], total: int) -> dict[Share, int]:
+    """Whole numbers in the proportion of `shares` that add up to exactly `total` (largest remainder)."""
+    whole = sum(shares.values())
+    if whole in (0, total):
+        return dict(shares)
+    parts = {share: tokens * total // whole for share, tokens in shares.items()}
+    by_remainder = sorted(shares, key=lambda share: -(shares[share] * total % whole))
+    for share in by_remainder[: total - sum(parts.values())]:
+        parts[share] += 1
+    return parts
 
 
 def _estimate_part(part: Part, estimate: Callable[[str], int]) -> int:

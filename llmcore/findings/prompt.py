@@ -58,13 +58,10 @@ def mended_transcript(view: RunView) -> Iterator[Finding]:
 
 @finder
 def context_nearly_full(view: RunView) -> Iterator[Finding]:
-    window = view.context_window
-    if not window:
-        return
-    above = [call for call in view.rounds if _input_tokens(call) > window * _NEARLY_FULL]
+    above = [call for call in view.rounds if _fullness(call, view) > _NEARLY_FULL]
     if above:
-        peak = max(above, key=_input_tokens)
-        used = _input_tokens(peak)
+        peak = max(above, key=lambda call: _fullness(call, view))
+        used, window = peak.input_tokens, _window(peak, view) or 0
         about = "" if peak.usage.get("input_tokens") is not None else "about "
         yield peak.finding(
             "context_nearly_full",
@@ -73,10 +70,15 @@ def context_nearly_full(view: RunView) -> Iterator[Finding]:
             f"Round {peak.number} sent {about}{used:,} of {tokens(window)}; above 80 % in "
             f"{rounds_named([call.number for call in above])}. Shorten the prompt or what tools return.",
             tokens(used),
-            tab="tokens",
+            tab="context" if peak.context else "tokens",
         )
 
 
-def _input_tokens(call: ModelRound) -> int:
-    counted = call.usage.get("input_tokens")
-    return int(counted if counted is not None else call.asked.get("input_tokens_estimate") or 0)
+def _fullness(call: ModelRound, view: RunView) -> float:
+    window = _window(call, view)
+    return call.input_tokens / window if window else 0.0
+
+
+def _window(call: ModelRound, view: RunView) -> int | None:
+    """That of the model that was asked, which may be a fallback."""
+    return call.context.data["window"] if call.context else view.context_window

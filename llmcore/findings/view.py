@@ -17,9 +17,11 @@ from llmcore.trace import RunStep, StepKind
 
 @dataclass(kw_only=True, slots=True)
 class ModelRound:
-    """One model call: its request step, its response step if it came to one, and the retries between them."""
+    """One model call: its request step, its response step if it came to one, and the retries between them. `context`
+    says where the window went; runs from before that was recorded have none."""
 
     request: RunStep
+    context: RunStep | None = None
     response: RunStep | None = None
     retries: list[RunStep] = field(default_factory=list)
 
@@ -39,6 +41,14 @@ class ModelRound:
     @property
     def usage(self) -> Mapping[str, Any]:
         return self.got.get("usage") or {}
+
+    @property
+    def input_tokens(self) -> int:
+        """The tokens of the prompt: as the provider counted them, else as they were estimated."""
+        counted = self.usage.get("input_tokens")
+        if counted is None and self.context is not None:
+            counted = self.context.data["used"]
+        return int(counted if counted is not None else self.asked.get("input_tokens_estimate") or 0)
 
     @property
     def error(self) -> Mapping[str, Any]:
@@ -148,6 +158,8 @@ class RunView:
         for step in self.steps:
             if step.kind is StepKind.REQUEST:
                 found.append(ModelRound(request=step))
+            elif found and step.kind is StepKind.CONTEXT and step.round == found[-1].number:
+                found[-1].context = step
             elif found and step.kind is StepKind.RESPONSE:
                 found[-1].response = step
             elif found and step.kind is StepKind.RETRY:

@@ -25,27 +25,38 @@ def refused_parameters(draft: Draft) -> Iterator[Notice]:
 
 @check
 def window_overflow(draft: Draft) -> Iterator[Notice]:
-    size, label = draft.call.model.context_window, draft.call.model.label or draft.call.model.name
-    if size is None:
+    use, label = draft.use, draft.call.model.label or draft.call.model.name
+    if use.window is None or use.free is None or use.free >= 0:
         return
-    if draft.tokens > size:
+    left = use.window - use.used
+    if left < 0:
         yield Notice(
             id="prompt_over_window",
             severity=Severity.ERROR,
             title="The prompt doesn't fit the model's window",
-            detail=f"It is about {tokens(draft.tokens - size)} over the {size:,} of {label}. Shorten it, or choose a "
-            "model with a larger window.",
-            impact=f"{percent(draft.tokens, size)} of the window",
+            detail=f"It is about {tokens(-left)} over the {use.window:,} of {label}. Shorten it, or choose a model "
+            "with a larger window.",
+            impact=f"{percent(use.used, use.window)} of the window",
             fix=field("configuration", "Configuration"),
         )
-    elif draft.tokens + (draft.reserve or 0) > size:
+    elif draft.call.parameters.max_tokens is not None:
         yield Notice(
             id="answer_over_window",
             severity=Severity.WARNING,
             title="The answer may not fit the model's window",
-            detail=f"Max tokens asks for {draft.reserve:,}; the window has {size - draft.tokens:,} left. Some "
-            "providers refuse this.",
+            detail=f"Max tokens asks for {use.reserve:,}; the window has about {left:,} left, give or take "
+            f"{use.margin:,}. Some providers refuse this.",
             fix=field("max_tokens", "Max tokens"),
+        )
+    else:
+        yield Notice(
+            id="answer_over_window",
+            severity=Severity.WARNING,
+            title="The window has little room left for the answer",
+            detail=f"About {left:,} tokens, give or take {use.margin:,}; {use.reserve:,} are meant for it. Shorten the "
+            "prompt, or choose a model with a larger window.",
+            impact=f"{percent(use.used, use.window)} of the window",
+            fix=field("configuration", "Configuration"),
         )
 
 
@@ -55,12 +66,12 @@ def fallback_models(draft: Draft) -> Iterator[Notice]:
     fallbacks, fix = draft.configuration.fallbacks, configuration(draft.configuration.id)
     for route in fallbacks:
         size, label = route.model.context_window, route.model.label or route.model.name
-        if size is not None and draft.tokens > size:
+        if size is not None and draft.use.used > size:
             yield Notice(
                 id="prompt_over_fallback_window",
                 severity=Severity.WARNING,
                 title=f"The prompt doesn't fit the window of the fallback model {label}",
-                detail=f"It is about {tokens(draft.tokens - size)} over its {size:,}, so that model couldn't answer.",
+                detail=f"It is about {tokens(draft.use.used - size)} over its {size:,}, so that model couldn't answer.",
                 fix=fix,
             )
     if fallbacks:

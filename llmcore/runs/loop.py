@@ -11,10 +11,12 @@ from typing import Any
 from llmcore.actions.policy import Policy
 from llmcore.actions.proposals import Proposal
 from llmcore.configuration import LanguageModel, Parameters, Provider, Route
+from llmcore.context.account import Account
 from llmcore.errors import ConfigurationError
 from llmcore.messages import FinishReason, ModelResponse, ToolSpec
 from llmcore.metering.client import Completion, ModelClient
-from llmcore.providers.base import ModelCall, Transcript
+from llmcore.prompts.provenance import Segment
+from llmcore.providers.base import ModelCall, Transcript, WireRequest
 from llmcore.providers.registry import adapter_of
 from llmcore.runs import endings
 from llmcore.runs.calls import CallRunner
@@ -30,7 +32,7 @@ from llmcore.runs.transcript import mend
 from llmcore.tools.base import Tool, ToolContext
 from llmcore.tools.execute import ToolRunner
 from llmcore.tools.results import FailureKind
-from llmcore.trace import RunTrace
+from llmcore.trace import RunStep, RunTrace
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +52,8 @@ class LoopEnd:
 
 @dataclass(kw_only=True, slots=True)
 class _Run:
-    """One run of the loop: its progress, what its model is asked with, and the transcript that goes out."""
+    """One run of the loop: its progress, what its model is asked with, the transcript that goes out, and the account of
+    what that takes of the model's window."""
 
     progress: Progress
     chain: Chain
@@ -58,9 +61,11 @@ class _Run:
     parameters: Parameters
     call: ModelCall
     transcript: Transcript
+    account: Account
     calls: CallRunner
     reviewer: Reviewer
     max_rounds: int
+    margin_percent: float
     sent: int = 0
 
     @property
@@ -100,8 +105,10 @@ class ToolLoop:
         after_tool: Callable[[], None] | None = None,
         policy: Policy | None = None,
         fallbacks: Sequence[Route] = (),
+        segments: Sequence[Segment] = (),
     ) -> None:
         """`fallbacks` are asked one after the other where the model before them can't be reached or has no room.
+        `segments` say where the texts of the first messages came from.
 
         `tools` are those that the acting user may use now; of them the loop offers what the state's gate let in.
 
@@ -119,6 +126,8 @@ class ToolLoop:
         self._max_identical_calls = max_identical_calls
         self._after_tool = after_tool
         self._policy = policy
+        self._segments = segments
+        self._steps = trace.steps if trace else ()
         self._recorder = Recorder(trace, redact=redact)
 
     async def run(self, state: RunState) -> LoopEnd:
@@ -146,7 +155,11 @@ class ToolLoop:
             call = self._next_call(run, last=run.at_limit)
             wire = self._client.prepare(call, run.transcript)
             round = progress.rounds_used + 1
-            self._recorder.assembled(call, wire, run.transcript.messages, repairs, round=round)
+            run.account.take(run.transcript.messages, call.tools)
+            self._recorder.assembled(
+                call, wire, run.transcript.messages, repairs, estimate=run.account.estimate, round=round
+            )
+            self._recorder.context(run.account.use(call.parameters), round=round)
             outcome = Outcome(reason=EndReason.DRY_RUN, detail="Nothing was sent.")
         except Exception as error:
             outcome = self._failed(progress, error)
@@ -199,7 +212,7 @@ class ToolLoop:
         call = self._next_call(run, last=last)
         wire = self._client.prepare(call, run.transcript)
         run.progress.rounds_used = round = run.progress.rounds_used + 1
-        request = self._recorder.request(call, wire, run.transcript.messages, round=round, repairs=repairs, last=last)
+        request = self._record_request(run, call, wire, repairs=repairs, last=last)
         started_ms = self._recorder.now_ms()
         completion = await self._client.send(
             call,
@@ -209,9 +222,24 @@ class ToolLoop:
             capture=self._capture,
             cancel=self._cancel,
         )
+        run.account.report(completion.response.usage.input_tokens if completion.response.usage else None)
         following = None if self._is_cancelled else run.chain.following(completion)
         self._recorder.response(call, completion, round=round, started_ms=started_ms, following=following)
         return completion, following
+
+    def _record_request(
+        self, run: _Run, call: ModelCall, wire: WireRequest, *, repairs: list[str], last: bool
+    ) -> RunStep | None:
+        """The request that is about to go out, and where the window goes with it. Without a trace none is counted."""
+        if not self._recorder.records:
+            return None
+        messages, round = run.transcript.messages, run.progress.rounds_used
+        run.account.take(messages, call.tools)
+        request = self._recorder.request(
+            call, wire, messages, round=round, repairs=repairs, estimate=run.account.estimate, last=last
+        )
+        self._recorder.context(run.account.use(call.parameters), round=round)
+        return request
 
     def _fall_back(self, run: _Run, route: Route) -> None:
         """Let another model answer this round and those after it: over its own wire, from the same transcript without
@@ -220,7 +248,13 @@ class ToolLoop:
         run.progress.rounds_used -= 1
         run.call = self._call_to(route, fitted(run.parameters, route), run.specs)
         run.transcript, run.sent = self._client.transcript(run.call), 0
+        run.account = self._account_of(route, run.margin_percent)
         self._recorder.begin_anew()
+
+    def _account_of(self, route: Route, margin_percent: float) -> Account:
+        account = Account(route.model, margin_percent=margin_percent, segments=self._segments)
+        account.go_on(self._steps, provider=route.provider.slug)
+        return account
 
     @staticmethod
     def _call_to(route: Route, parameters: Parameters, specs: tuple[ToolSpec, ...]) -> ModelCall:
@@ -299,9 +333,11 @@ class ToolLoop:
             parameters=state.parameters,
             call=call,
             transcript=self._client.transcript(call),
+            account=self._account_of(chain.route, state.limits.margin_percent),
             calls=calls,
             reviewer=Reviewer(policy=self._policy, objections=objections, runner=runner),
             max_rounds=state.limits.max_rounds,
+            margin_percent=state.limits.margin_percent,
         )
 
     def _failed(self, progress: Progress, error: Exception) -> Outcome:

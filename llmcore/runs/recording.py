@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from llmcore.actions.policy import Judged
 from llmcore.actions.proposals import Proposal
 from llmcore.configuration import Route
-from llmcore.context.estimator import Estimator
+from llmcore.context.budget import WindowUse
 from llmcore.errors import ProviderError
 from llmcore.messages import JSON, Delta, FinishReason, Message, ModelResponse, ToolCall, canonical_json
 from llmcore.metering.client import Completion
@@ -30,11 +30,14 @@ class Recorder:
         self._redact = redact
         self._sent: list[str] = _sent_last(trace.steps) if trace else []
         self._compared = False
-        self._message_tokens = 0
         self._described: ModelCall | None = None
         self._description: dict[str, JSON] = {}
-        self._tool_tokens = 0
         self._covered_ms = 0.0
+
+    @property
+    def records(self) -> bool:
+        """Whether there is a trace."""
+        return self._trace is not None
 
     def now_ms(self) -> float:
         return self._trace.now_ms() if self._trace else 0.0
@@ -50,11 +53,18 @@ class Recorder:
         return CallObserver(trace=self._trace, round=round, sequence=request.sequence)
 
     def assembled(
-        self, call: ModelCall, wire: WireRequest, messages: Sequence[Message], repairs: list[str], *, round: int = 1
+        self,
+        call: ModelCall,
+        wire: WireRequest,
+        messages: Sequence[Message],
+        repairs: list[str],
+        *,
+        estimate: int,
+        round: int = 1,
     ) -> None:
-        """A dry run's request, with the exact body."""
+        """A dry run's request of about `estimate` tokens, with the exact body."""
         if self._trace:
-            data = self._request_data(call, wire, messages, repairs)
+            data = self._request_data(call, wire, messages, repairs, estimate)
             data["body"] = self._trace.keep(wire.body.decode("utf-8"))
             self._trace.record(StepKind.ASSEMBLED, round=round, data=data)
 
@@ -66,19 +76,25 @@ class Recorder:
         *,
         round: int,
         repairs: list[str],
+        estimate: int,
         last: bool,
     ) -> RunStep | None:
-        """A request that is about to go out. `messages` only grows from one request to the next."""
+        """A request of about `estimate` tokens that is about to go out. `messages` only grows from one request to the
+        next."""
         if self._trace is None:
             return None
-        data = self._request_data(call, wire, messages, repairs)
+        data = self._request_data(call, wire, messages, repairs, estimate)
         data["last"] = last
         return self._trace.record(StepKind.REQUEST, round=round, data=data)
+
+    def context(self, use: WindowUse, *, round: int) -> None:
+        """Where the window goes with the request that was recorded last."""
+        if self._trace:
+            self._trace.record(StepKind.CONTEXT, round=round, data=use.to_json())
 
     def begin_anew(self) -> None:
         """The next request may differ from the one before it in any of its messages."""
         self._compared = False
-        self._message_tokens = 0
 
     def response(
         self, call: ModelCall, completion: Completion, *, round: int, started_ms: float, following: Route | None = None
@@ -206,9 +222,9 @@ class Recorder:
         self._trace.record(StepKind.ERROR, round=round, data=data)
 
     def _request_data(
-        self, call: ModelCall, wire: WireRequest, messages: Sequence[Message], repairs: list[str]
+        self, call: ModelCall, wire: WireRequest, messages: Sequence[Message], repairs: list[str], estimate: int
     ) -> dict[str, JSON]:
-        kept, added = self._difference(messages, Estimator.of(call.model))
+        kept, added = self._difference(messages)
         return {
             **self._describe(call),
             "kept": kept,
@@ -219,17 +235,15 @@ class Recorder:
             "headers": wire.masked_headers,
             "body_sha256": wire.sha256,
             "body_bytes": len(wire.body),
-            "input_tokens_estimate": self._message_tokens + self._tool_tokens,
+            "input_tokens_estimate": estimate,
             "repairs": repairs,
         }
 
-    def _difference(self, messages: Sequence[Message], estimator: Estimator) -> tuple[int, list[str]]:
+    def _difference(self, messages: Sequence[Message]) -> tuple[int, list[str]]:
         """How many messages are the same as in the request before, and the digests of the rest."""
         assert self._trace is not None
         known = len(self._sent) if self._compared else 0
-        fresh = messages[known:]
-        digests = [self._trace.keep_message(message) for message in fresh]
-        self._message_tokens += sum(map(estimator.message, fresh))
+        digests = [self._trace.keep_message(message) for message in messages[known:]]
         if not self._compared:
             # The first request of this segment; the one before it, if any, is an earlier segment's.
             self._compared = True
@@ -245,7 +259,6 @@ class Recorder:
         if call is not self._described:
             tools = [spec.to_json() for spec in call.tools]
             self._described = call
-            self._tool_tokens = Estimator.of(call.model).tools(call.tools)
             self._description = {
                 "tools": self._trace.keep(tools) if tools else None,
                 "tool_names": [spec.name for spec in call.tools],

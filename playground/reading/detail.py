@@ -21,6 +21,7 @@ from playground.reading.panels import (
     thinking,
     tool_run,
     tools,
+    window,
 )
 from playground.reading.panels import tokens as tokens_panel
 from playground.reading.panels.base import Panel, Query, Tab
@@ -99,9 +100,11 @@ def tabs_of(record: StepRecord) -> list[Tab]:
         case "start":
             return start.tabs(record)
         case StepKind.ASSEMBLED:
-            return [module.tab(record) for module in ASSEMBLED_TABS]
+            return [*(module.tab(record) for module in ASSEMBLED_TABS), *window.tabs(record)]
         case StepKind.REQUEST | StepKind.RESPONSE:
-            return [module.tab(record) for module in CALL_TABS]
+            return [*(module.tab(record) for module in CALL_TABS), *window.tabs(record)]
+        case StepKind.CONTEXT:
+            return window.tabs(record)
         case StepKind.TOOL_CALL | StepKind.TOOL_RESULT:
             return tool_run.tabs(record)
         case StepKind.ACTION:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from llmcore.context.budget import WindowUse
 from llmcore.runs.outcome import EndReason
 from llmcore.trace import StepKind
 from playground.reading.lines import Badge, Bar, Line
 from playground.reading.step_rows import StepRow
+from playground.reading.window_bar import WindowBar
 
 MANY_REPEATS = 3
 # How a call was answered whose tool did not run.
@@ -45,6 +47,7 @@ class LineReader:
         self._live = live
         self._lines: list[Line] = []
         self._call: Line | None = None
+        self._requested: Line | None = None
         self._tools: dict[str, Line] = {}
         self._actions: dict[str, Line] = {}
 
@@ -55,6 +58,8 @@ class LineReader:
             match step.kind:
                 case StepKind.REQUEST | StepKind.ASSEMBLED:
                     self._request(step, assembled=step.kind == StepKind.ASSEMBLED)
+                case StepKind.CONTEXT:
+                    self._context(step)
                 case StepKind.RESPONSE:
                     self._response(step)
                 case StepKind.TOOL_CALL:
@@ -98,6 +103,7 @@ class LineReader:
             tokens=step.data.get("input_tokens_estimate"),
             estimated=True,
         )
+        self._requested = line
         if step.data.get("last"):
             line.badges.append(Badge("last, no tools", "chg"))
         if step.data.get("repairs"):
@@ -106,6 +112,15 @@ class LineReader:
             line.running = True
             line.bars = [Bar(step.started_ms, 0.0, "wait")]
             self._call = line
+
+    def _context(self, step: StepRow) -> None:
+        """Where the window went is told with the request that it was recorded for."""
+        line = self._requested
+        if line is None or line.round != step.round:
+            line = self._add(step, name="Context window", icon="compress", css="other")
+        else:
+            line.steps.append(step.sequence)
+        line.window = WindowBar(WindowUse.from_json(step.data))
 
     def _response(self, step: StepRow) -> None:
         line = self._call

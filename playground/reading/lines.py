@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from playground.reading.window_bar import WindowBar
+
 # Sequences of recorded steps begin with 1; this address is the start of the run itself.
 START = 0
 
@@ -42,7 +44,8 @@ class Badge:
 
 @dataclass(kw_only=True, slots=True)
 class Line:
-    """One line of the step list. `duration_ms` is `None` where no end was recorded; then it may be `running`."""
+    """One line of the step list. `duration_ms` is `None` where no end was recorded; then it may be `running`. `window`
+    is where the window went with a model call."""
 
     sequence: int
     round: int
@@ -60,6 +63,7 @@ class Line:
     bars: list[Bar] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     rects: list[Rect] = field(default_factory=list)
+    window: WindowBar | None = None
 
     @property
     def is_tool(self) -> bool:
@@ -140,6 +144,10 @@ class Round:
     @property
     def tokens(self) -> int | None:
         return self._call.tokens if self._call else None
+
+    @property
+    def window(self) -> WindowBar | None:
+        return self._call.window if self._call else None
 
     @property
     def estimated(self) -> bool:

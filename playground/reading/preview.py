@@ -14,7 +14,7 @@ from llmcore.lint import Notice
 from llmcore.messages import JSON, Message
 from llmcore.prompts.assembly import Dropped, DropReason, Segment, Source
 from llmcore.prompts.ledger import SkillLedger, skill_ledger
-from playground.numbers import tokens
+from playground.reading.window_bar import WindowBar
 from playground.services.prepare_run import PreparedRun
 
 # A page is made anew after each pause in typing: what it shows is bounded, what is sent is not.
@@ -42,61 +42,6 @@ class Excerpt:
     @classmethod
     def of(cls, text: str, chars: int) -> Excerpt:
         return cls(shown=text[:chars], hidden=max(len(text) - chars, 0))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Share:
-    """The tokens of the prompt that come from one source. `css` is the color."""
-
-    css: str
-    label: str
-    value: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Mark:
-    """A figure under the bar, at `x` percent of it."""
-
-    x: str
-    text: str
-    anchor: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WindowUse:
-    """Where the window goes. `size` is the model's window, `reserve` the most that the answer may take; `None` means
-    unknown. The shares add up to `total`."""
-
-    shares: tuple[Share, ...]
-    total: int
-    size: int | None
-    reserve: int | None
-
-    @property
-    def segments(self) -> list[Share]:
-        """Of the bar: the shares, what is free, and the reserve at the end."""
-        free = max((self.size or 0) - self.total - (self.reserve or 0), 0)
-        rest = [Share(css="none", label="Free", value=free)]
-        return [*self.shares, *rest, Share(css="reserve", label="Reserved", value=self.reserve or 0)]
-
-    @property
-    def marks(self) -> list[Mark]:
-        """Where the prompt ends and where the window does; those too close to an end of the bar are left out."""
-        whole = sum(segment.value for segment in self.segments)
-        if not whole:
-            return []
-        marks = [Mark(x="0", text="0"), Mark(x="100", text=tokens(whole), anchor="end")]
-        inner = [(self.total, tokens(self.total))]
-        if self.size is not None and self.size < whole:
-            inner.append((self.size, f"window {tokens(self.size)}"))
-        places = [(100 * value / whole, text) for value, text in inner]
-        return marks + [Mark(x=f"{x:.1f}", text=text, anchor="middle") for x, text in places if 8 < x < 85]
-
-    @property
-    def label(self) -> str:
-        window = f" of {tokens(self.size)}" if self.size else ""
-        reserve = f", {tokens(self.reserve)} reserved for the completion" if self.reserve else ""
-        return f"{tokens(self.total)}{window} tokens used by the assembled prompt{reserve}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -208,7 +153,7 @@ class Preview:
     prepared: PreparedRun
     messages: tuple[PreviewMessage, ...]
     tools_tokens: int
-    window: WindowUse
+    window: WindowBar
     estimate: Estimate
     notices: tuple[Notice, ...]
 

@@ -125,6 +125,9 @@ def places_of_step(row: StepRow, line: Line) -> Iterator[Place]:
         case StepKind.RETRY | StepKind.ERROR:
             yield place("error", data.get("traceback"))
             yield place("error", text=texts_in(data))
+        case StepKind.CONTEXT:
+            # Nothing but figures.
+            pass
         case _:
             yield place("data", text=texts_in(data))
 

@@ -55,10 +55,16 @@ class StepRecord:
     @cached_property
     def end(self) -> StepRow | None:
         """The response or result, where one was recorded."""
-        ends = [self.row(sequence) for sequence in self.line.steps if sequence != self.sequence]
-        if ends:
+        rows = [self.row(sequence) for sequence in self.line.steps if sequence != self.sequence]
+        if ends := [row for row in rows if row.kind != StepKind.CONTEXT]:
             return ends[-1]
         return self.first if self.first.kind in (StepKind.RESPONSE, StepKind.TOOL_RESULT) else None
+
+    @cached_property
+    def context(self) -> StepRow | None:
+        """Where the window went with the request, where that was recorded."""
+        rows = (self.row(sequence) for sequence in self.line.steps)
+        return next((row for row in rows if row.kind == StepKind.CONTEXT), None)
 
     @cached_property
     def may_see_raw(self) -> bool:

@@ -109,12 +109,15 @@ MAX_COLUMNS = 120
 
 def read_summary(run: Run, rows: Sequence[StepRow], plan: Plan, now: datetime, *, streamed: int = 0) -> Summary:
     prompts: dict[int, _Prompt] = {}
+    windows: dict[int, int | None] = {}
     responses: list[Mapping[str, Any]] = []
     fallbacks: list[Fallback] = []
     asked = ""
     for row in rows:
         if row.kind == StepKind.REQUEST:
             asked = f"{row.data.get('provider')}/{row.data.get('model')}"
+        if row.kind == StepKind.CONTEXT:
+            windows[row.round] = row.data.get("window")
         if row.kind == StepKind.RESPONSE:
             responses.append(row.data)
             if served := row.data.get("falls_back_to"):
@@ -126,7 +129,9 @@ def read_summary(run: Run, rows: Sequence[StepRow], plan: Plan, now: datetime, *
         elif row.kind in (StepKind.REQUEST, StepKind.ASSEMBLED) and (estimate := row.data.get("input_tokens_estimate")):
             prompts[row.round] = _Prompt(estimate, 0, estimated=True)
     latest = prompts[max(prompts)] if prompts else None
-    largest = max(prompts.values(), key=lambda prompt: prompt.tokens) if prompts else None
+    peak = max(prompts, key=lambda number: prompts[number].tokens) if prompts else None
+    largest = None if peak is None else prompts[peak]
+    shown = max(prompts) if prompts and is_live(run) else peak
     time, tokens = time_shares(run), token_shares(run)
     return Summary(
         live=is_live(run),
@@ -142,7 +147,8 @@ def read_summary(run: Run, rows: Sequence[StepRow], plan: Plan, now: datetime, *
         chart=read_chart(prompts, plan.context_window),
         context_now=latest.tokens if latest else None,
         context_estimated=bool(latest and latest.estimated),
-        window=plan.context_window,
+        # A fallback may have another one.
+        window=plan.context_window if shown is None else windows.get(shown, plan.context_window),
         cache_saved=cache_saved(responses),
         unreported_calls=sum(not data.get("usage") for data in responses),
         calls=len(responses),

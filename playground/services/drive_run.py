@@ -158,6 +158,7 @@ class Drive:
                 policy=self._policy,
                 hooks=self._hooks,
                 fallbacks=segment.configuration.fallbacks,
+                segments=segment.sources,
             )
             try:
                 return loop.dry_run(segment.state) if self._run.dry_run else await loop.run(segment.state)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -10,38 +9,22 @@ from decimal import Decimal
 from django.contrib.auth.models import User
 
 from llmcore import store
+from llmcore.context.account import Account
+from llmcore.context.budget import WindowUse, longest_answer
 from llmcore.context.estimator import Estimator
 from llmcore.context.forecast import forecast
+from llmcore.context.tokens import Share
 from llmcore.errors import SecretUnavailable
 from llmcore.findings import Severity
 from llmcore.lint import Draft, Notice, look_over
-from llmcore.prompts.assembly import Source
 from llmcore.providers.registry import adapter_of
 from llmcore.tools.replacement import Mode
 from llmcore.usage import Usage
 from playground.numbers import plural
-from playground.reading.preview import (
-    NEEDS_APPROVAL,
-    Estimate,
-    Preview,
-    PreviewMessage,
-    PreviewSegment,
-    Share,
-    WindowUse,
-)
+from playground.reading.preview import NEEDS_APPROVAL, Estimate, Preview, PreviewMessage, PreviewSegment
+from playground.reading.window_bar import WindowBar
 from playground.services.prepare_run import PreparedRun, prepare_run
 from playground.services.start_run import RunRequest
-
-SHARE_LABELS = {
-    Source.TOOLDEF: "Tool definitions",
-    Source.CONFIG: "Configuration",
-    Source.OVERRIDE: "Override",
-    Source.SNIPPET: "Snippets",
-    Source.SKILL: "Skills",
-    Source.USER: "User",
-    Source.ASSISTANT: "Model",
-    Source.TOOL: "Tool results",
-}
 
 
 def preview_run(*, request: RunRequest, user: User) -> Preview:
@@ -49,17 +32,17 @@ def preview_run(*, request: RunRequest, user: User) -> Preview:
     prepared = prepare_run(request=replace(request, dry_run=True), user=user, draft=True)
     estimator = Estimator.of(prepared.call.model)
     messages = tuple(_message(prepared, index, estimator) for index in range(len(prepared.assembly.messages)))
-    tools_tokens = estimator.tools(prepared.call.tools)
-    window = _window(prepared, messages, tools_tokens)
+    use = _account(prepared).use(prepared.call.parameters)
+    tools_tokens = use.shares.get(Share.TOOLDEF, 0)
     return Preview(
         prepared=prepared,
         messages=messages,
         tools_tokens=tools_tokens,
-        window=window,
-        estimate=_estimate(prepared, window),
+        window=WindowBar(use),
+        estimate=_estimate(prepared, use),
         notices=(
             *_key_notices(request),
-            *look_over(_draft(prepared, request, window, tools_tokens)),
+            *look_over(_draft(prepared, request, use)),
             *_tool_notices(prepared, request),
         ),
     )
@@ -79,62 +62,46 @@ def _message(prepared: PreparedRun, index: int, estimator: Estimator) -> Preview
     )
 
 
-def _window(prepared: PreparedRun, messages: tuple[PreviewMessage, ...], tools_tokens: int) -> WindowUse:
-    total = sum(message.tokens for message in messages) + tools_tokens
-    by_source: dict[Source, int] = defaultdict(int, {Source.TOOLDEF: tools_tokens})
-    for segment in prepared.assembly.segments:
-        by_source[segment.source] += segment.tokens
-    # What the wire format puts around each message belongs to no source. Long texts are estimated from samples, as in
-    # the recorded request: what their pieces come to more than the whole is taken from the largest.
-    frame = total - sum(by_source.values())
-    if frame < 0:
-        by_source[max(by_source, key=lambda source: by_source[source])] += frame
-    shares = [Share(css=s.value, label=SHARE_LABELS[s], value=by_source[s]) for s in SHARE_LABELS if by_source[s] > 0]
-    if frame > 0:
-        shares.append(Share(css="over", label="Framing", value=frame))
-    size = prepared.call.model.context_window
-    return WindowUse(shares=tuple(shares), total=total, size=size, reserve=_reserve(prepared, size, total))
+def _account(prepared: PreparedRun) -> Account:
+    """What the first request takes, as the loop will reckon it."""
+    account = Account(
+        prepared.call.model,
+        margin_percent=prepared.state.limits.margin_percent,
+        segments=prepared.assembly.segments,
+    )
+    account.take(prepared.assembly.messages, prepared.call.tools)
+    return account
 
 
-def _reserve(prepared: PreparedRun, size: int | None, total: int) -> int | None:
-    """What was asked for; else what the model can give at most in the window that is left."""
-    asked, cap = prepared.call.parameters.max_tokens, prepared.call.model.max_output_tokens
-    if asked is not None:
-        return asked
-    bounds = [bound for bound in (cap, None if size is None else max(size - total, 0)) if bound is not None]
-    return min(bounds) if bounds else None
-
-
-def _estimate(prepared: PreparedRun, window: WindowUse) -> Estimate:
+def _estimate(prepared: PreparedRun, use: WindowUse) -> Estimate:
     prices, state = prepared.call.model.prices, prepared.state
+    answer = longest_answer(use, model=prepared.call.model, parameters=prepared.call.parameters)
 
     def cost(*, read: int, cached: int = 0, written: int = 0) -> Decimal | None:
         return prices.cost(Usage(input_tokens=read, cache_read_input_tokens=cached, output_tokens=written))
 
     return Estimate(
-        prompt=cost(read=window.total),
-        cached=None if prices.cache_read is None else cost(read=window.total, cached=window.total),
-        completion=None if window.reserve is None else cost(read=0, written=window.reserve),
+        prompt=cost(read=use.used),
+        cached=None if prices.cache_read is None else cost(read=use.used, cached=use.used),
+        completion=None if answer is None else cost(read=0, written=answer),
         run=forecast(
             prices,
-            prompt_tokens=window.total,
-            answer_tokens=window.reserve,
-            window=window.size,
+            prompt_tokens=use.used,
+            answer_tokens=answer,
+            window=use.window,
             # Who can call no tool answers at once; at the limit of rounds comes one last call.
             calls=max(state.limits.max_rounds - state.rounds_used, 0) + 1 if prepared.call.tools else 1,
         ),
     )
 
 
-def _draft(prepared: PreparedRun, request: RunRequest, window: WindowUse, tools_tokens: int) -> Draft:
+def _draft(prepared: PreparedRun, request: RunRequest, use: WindowUse) -> Draft:
     return Draft(
         configuration=prepared.configuration,
         assembly=prepared.assembly,
         call=prepared.call,
         gate=prepared.gate,
-        message_tokens=window.total - tools_tokens,
-        tools_tokens=tools_tokens,
-        reserve=window.reserve,
+        use=use,
         refused=adapter_of(prepared.call.provider, prepared.call.model).left_out(prepared.call),
         override=request.system_override,
         replaces=request.override_mode == "replace",

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from llmcore.configuration import LanguageModel, Parameters, Provider, Route
+from llmcore.context.budget import window_use
+from llmcore.context.tokens import Share
 from llmcore.findings import Severity
 from llmcore.lint import Draft, Notice, look_over
 from llmcore.lint.tools import alike
@@ -24,8 +26,11 @@ def draft(
     tools: tuple[str, ...] = (),
     augmentation: Augmentation = NOTHING_ADDED,
     figures: dict[str, object] | None = None,
+    user: int = 100,
+    tooldef: int = 0,
     **changes: object,
 ) -> Draft:
+    """A draft whose prompt is estimated at `user` tokens, and its tools at `tooldef`."""
     value = configuration(**changes)
     augmentation = replace(augmentation, fill_conversation=True)
     offered = tuple(
@@ -42,12 +47,17 @@ def draft(
         call=ModelCall(
             provider=value.provider,
             model=value.model,
-            parameters=Parameters(),
+            parameters=value.parameters,
             tools=tuple(tool.spec for tool in offered),
         ),
         gate=Gate(offered=offered),
-        message_tokens=100,
-        tools_tokens=0,
+        use=window_use(
+            {Share.USER: user, Share.TOOLDEF: tooldef},
+            model=value.model,
+            parameters=value.parameters,
+            doubtful=user + tooldef,
+            percent=10,
+        ),
         override=augmentation.system_override,
         replaces=augmentation.override_mode == "replace",
     )
@@ -155,25 +165,28 @@ def test_an_empty_override_is_told(mode: str, title: str) -> None:  # A8
     [
         (1_100, 100, ("prompt_over_window", Severity.ERROR)),
         (950, 100, ("answer_over_window", Severity.WARNING)),
-        (900, 100, None),
-        (900, None, None),
+        (800, 100, None),
+        # By a hair, which is less than the estimate may be wrong by.
+        (890, 100, ("answer_over_window", Severity.WARNING)),
+        # Of an answer that nobody limited, a part of the window is expected.
+        (700, None, ("answer_over_window", Severity.WARNING)),
+        (600, None, None),
     ],
 )
 def test_a_request_that_does_not_fit_the_window_is_told(
     messages: int, reserve: int | None, expected: tuple[str, Severity] | None
 ) -> None:
     made = draft(
-        model=LanguageModel(name="demo", context_window=1_000),
-        figures={"message_tokens": messages, "reserve": reserve},
+        model=LanguageModel(name="demo", context_window=1_000), parameters=Parameters(max_tokens=reserve), user=messages
     )
     assert [(notice.id, notice.severity) for notice in look_over(made)] == ([expected] if expected else [])
 
 
 def test_tool_definitions_that_are_larger_than_the_prompt_are_told() -> None:
-    notice = only(draft(tools=("get_order",), figures={"tools_tokens": 600}))
+    notice = only(draft(tools=("get_order",), tooldef=600))
     assert (notice.id, notice.impact) == ("definitions_over_prompt", "600 tokens a round")
-    assert look_over(draft(tools=("get_order",), figures={"tools_tokens": 600, "message_tokens": 700})) == []
-    assert look_over(draft(tools=("get_order",), figures={"tools_tokens": 400})) == []
+    assert look_over(draft(tools=("get_order",), tooldef=600, user=700)) == []
+    assert look_over(draft(tools=("get_order",), tooldef=400)) == []
 
 
 def test_tools_that_were_asked_for_and_are_not_offered_are_told_by_reason() -> None:

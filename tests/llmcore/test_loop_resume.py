@@ -62,7 +62,7 @@ async def test_from_every_prefix_of_its_steps_a_run_goes_on_to_its_end(
     initial = bench.state()
     whole = await bench.run(initial)
     steps, contents = list(bench.trace.steps), bench.trace.contents
-    assert whole.outcome.reason is EndReason.COMPLETED and len(steps) == 20
+    assert whole.outcome.reason is EndReason.COMPLETED and len(steps) == 23
     for length in range(len(steps) + 1):
         prefix = steps[:length]
         runs.clear()
@@ -281,7 +281,7 @@ async def test_a_run_interrupted_in_its_last_completion_makes_that_one_again(ben
     initial = bench.state(max_rounds=1)
     await bench.run(initial)
     prefix = bench.trace.steps[:-1]
-    assert prefix[-1].data["last"]
+    assert prefix[-2].data["last"]
 
     end = await bench.run(replay(initial, prefix, bench.trace.contents), trace=None)
 

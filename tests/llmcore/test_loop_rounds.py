@@ -212,7 +212,7 @@ async def test_a_failure_after_some_rounds_keeps_all_that_was_recorded(bench: Lo
     assert end.outcome.reason is EndReason.PROVIDER_FAILED  # L15
     assert end.outcome.error and end.outcome.error.kind is ErrorKind.AUTHENTICATION
     kinds = [step.kind.value for step in bench.trace.steps]
-    assert kinds == ["request", "response", "tool_call", "tool_result", "request", "response"]
+    assert kinds == ["request", "context", "response", "tool_call", "tool_result", "request", "context", "response"]
     assert bench.data(StepKind.RESPONSE)[-1]["error"]["kind"] == "authentication"
     assert [message.role for message in end.state.messages] == ["user", "assistant", "tool"]
 
@@ -235,7 +235,7 @@ async def test_retries_are_steps_between_the_request_and_its_response(bench: Loo
     end = await bench.run()
 
     assert end.outcome.reason is EndReason.COMPLETED
-    assert [step.kind.value for step in bench.trace.steps] == ["request", "retry", "response"]
+    assert [step.kind.value for step in bench.trace.steps] == ["request", "context", "retry", "response"]
     assert bench.data(StepKind.RETRY)[0]["attempt"] == 1
     assert bench.data(StepKind.RESPONSE)[0]["attempts"] == 2
     assert end.state.rounds_used == 1
@@ -254,7 +254,13 @@ async def test_an_error_of_our_own_ends_the_run_with_an_error_step(bench: LoopBe
     (error,) = bench.data(StepKind.ERROR)
     assert "broken" in bench.trace.contents[error["traceback"]]
     assert "secret-value" not in json.dumps(bench.trace.to_json())
-    assert [step.kind.value for step in bench.trace.steps] == ["request", "response", "tool_call", "error"]  # L15
+    assert [step.kind.value for step in bench.trace.steps] == [
+        "request",
+        "context",
+        "response",
+        "tool_call",
+        "error",
+    ]  # L15
 
 
 async def test_a_record_that_can_not_be_used_is_an_outcome_that_says_so(bench: LoopBench) -> None:

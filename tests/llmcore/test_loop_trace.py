@@ -108,12 +108,13 @@ async def test_steps_are_numbered_and_timed_in_order(bench: LoopBench) -> None:
     steps = bench.trace.steps
     assert [step.sequence for step in steps] == list(range(1, len(steps) + 1))  # T2
     assert [step.kind.value for step in steps] == [
-        "request", "response", "tool_call", "tool_call", "tool_result", "tool_result", "request", "response",
+        "request", "context", "response", "tool_call", "tool_call", "tool_result", "tool_result",
+        "request", "context", "response",
     ]  # fmt: skip
-    assert [step.round for step in steps] == [1] * 6 + [2] * 2
+    assert [step.round for step in steps] == [1] * 7 + [2] * 3
     ends = [step.started_ms + step.duration_ms for step in steps]
     assert all(start.started_ms <= end for start, end in zip(steps, ends, strict=True))
-    assert steps[6].started_ms >= max(ends[:6])
+    assert steps[7].started_ms >= max(ends[:7])
 
 
 async def test_a_response_step_says_what_came_and_what_it_cost(bench: LoopBench) -> None:

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from llmcore.actions.proposals import Proposal, ProposedAction
 from llmcore.configuration import LanguageModel, Parameters, Provider
+from llmcore.context.account import Account
 from llmcore.errors import ErrorKind, ProviderError
 from llmcore.messages import (
     JSON,
@@ -82,6 +83,7 @@ class RecordedRun:
         self._call = ModelCall(
             provider=PROVIDER, model=MODEL, parameters=Parameters(temperature=0.5), tools=TOOLS, tool_choice="auto"
         )
+        self._account = Account(MODEL, margin_percent=10.0)
         self._request_ms = 0.0
         self._request_step: RunStep | None = None
         self._request_messages = 0
@@ -104,7 +106,16 @@ class RecordedRun:
         wire = WireRequest(
             method="POST", url="http://127.0.0.1:1/v1/chat/completions", headers=headers or {}, body=body
         )
-        step = self._recorder.request(self._call, wire, self.messages, round=self._round, repairs=[], last=last)
+        self._account.take(self.messages, TOOLS)
+        step = self._recorder.request(
+            self._call,
+            wire,
+            self.messages,
+            round=self._round,
+            repairs=[],
+            estimate=self._account.estimate,
+            last=last,
+        )
         assert step is not None
         self._request_step = step
         Run.objects.filter(pk=self.run.pk).update(rounds=self._round)
@@ -112,8 +123,13 @@ class RecordedRun:
 
     def assembled(self, body: bytes = b'{"model": "demo-1"}') -> int:
         wire = WireRequest(method="POST", url="http://127.0.0.1:1/v1/chat/completions", headers={}, body=body)
-        self._recorder.assembled(self._call, wire, self.messages, [])
+        self._account.take(self.messages, TOOLS)
+        self._recorder.assembled(self._call, wire, self.messages, [], estimate=self._account.estimate)
         return self._trace.steps[-1].sequence
+
+    def context(self) -> None:
+        """Where the window goes with the request. Runs from before this was recorded have no such step."""
+        self._recorder.context(self._account.use(Parameters(max_tokens=1_000)), round=self._round)
 
     def response(
         self,
@@ -133,6 +149,7 @@ class RecordedRun:
         message = Message(role="assistant", parts=tuple(parts), tool_calls=tuple(calls))
         response = ModelResponse(message=message, finish_reason=finish_reason, usage=usage, error=error, **changes)
         cost = None if error else PRICES.cost(usage)
+        self._account.report(usage.input_tokens if usage else None)
         completion = Completion(response=response, first_token_ms=first_token_ms, thinking_ms=20.0, cost=cost)
         self._recorder.response(self._call, completion, round=self._round, started_ms=self._request_ms)
         self.messages.append(message)

@@ -115,7 +115,7 @@ def test_approved_denied_and_free_calls_of_one_turn_go_on_together(done: Counter
         sent = [m["content"] for m in model.model.requests[1].json["messages"] if m["role"] == "tool"]
         assert sent == ["read 1", "pay 2", "Not run: a person denied this call. Their reason: Too much."]
         kinds = [step.kind.value for step in load_steps(run.pk)]
-        assert kinds[:6] == ["request", "response", "action", "action", "action", "action"]
+        assert kinds[:7] == ["request", "context", "response", "action", "action", "action", "action"]
 
 
 def test_a_run_waits_on_until_all_of_its_turn_is_decided(done: Counter[str]) -> None:

@@ -159,8 +159,8 @@ def test_no_key_of_the_chain_is_kept_anywhere(chain: Script, page: Client) -> No
 
 def test_a_run_that_was_interrupted_goes_on_with_the_model_that_answered_last(chain: Script) -> None:
     run = chain.run()
-    run.steps.filter(sequence__gt=7).delete()
-    Run.objects.filter(pk=run.pk).update(status="interrupted", reason="interrupted", last_sequence=7)
+    run.steps.filter(sequence__gt=9).delete()
+    Run.objects.filter(pk=run.pk).update(status="interrupted", reason="interrupted", last_sequence=9)
     assert requeue_interrupted(run)
     chain.model.requests.clear()
 
@@ -172,8 +172,8 @@ def test_a_run_that_was_interrupted_goes_on_with_the_model_that_answered_last(ch
 
 def test_a_chain_that_lost_the_model_keeps_the_run_from_going_on(chain: Script) -> None:
     run = chain.run()
-    run.steps.filter(sequence__gt=7).delete()
-    Run.objects.filter(pk=run.pk).update(status="interrupted", reason="interrupted", last_sequence=7)
+    run.steps.filter(sequence__gt=9).delete()
+    Run.objects.filter(pk=run.pk).update(status="interrupted", reason="interrupted", last_sequence=9)
     assert requeue_interrupted(run)
     ConfigurationFallback.objects.all().delete()
 
@@ -199,7 +199,7 @@ def test_a_dry_run_and_the_preview_are_about_the_first_model(chain: Script) -> N
     run = chain.run(dry_run=True)
 
     assert (run.reason, run.served_by) == ("dry_run", "")
-    assert [step.data["model"] for step in run.steps.all()] == ["scripted"]
+    assert [step.data["model"] for step in run.steps.filter(kind="assembled")] == ["scripted"]
     preview = preview_run(request=chain.request(), user=user)
     assert [notice.title for notice in preview.notices if notice.id == "fallback_models"] == [
         f"Fallback: Second ({ConfigurationFallback.objects.get().model.provider})"

@@ -127,7 +127,7 @@ def test_a_fork_goes_on_from_the_round_and_runs_no_executed_call_again(done: Cou
             parent.pk,
             3,
         )
-        assert [step.kind for step in child.steps.all()] == ["request", "response"]
+        assert [step.kind for step in child.steps.all()] == ["request", "context", "response"]
         assert child.steps.first().round == 3
         assert served.model.requests[-1].body == served.model.requests[-2].body
     assert done == {"look_up 1": 1, "refund 1": 1}

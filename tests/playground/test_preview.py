@@ -12,11 +12,14 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
+from llmcore.context.budget import WindowUse
+from llmcore.context.tokens import Share
 from llmcore.models import Skill
 from llmcore.providers.scripted.scenario import Turn
 from llmcore.tools.base import Tool
 from playground.models import Run, RunContent
-from playground.reading.preview import Preview, Share, WindowUse
+from playground.reading.preview import Preview
+from playground.reading.window_bar import WindowBar
 from playground.services.preview_run import preview_run
 from playground.services.start_run import RunRequest
 from tests.factories import (
@@ -110,14 +113,22 @@ def test_shares_of_the_window_add_up_to_the_whole(client: Client) -> None:
     window = preview(RunRequest(configuration=configuration.slug, prompt="One more word, please. " * 3_000)).window
     assert sum(share.value for share in window.shares) == window.total
     assert {share.css for share in window.shares} >= {"tooldef", "config", "skill", "user"}
-    assert (window.size, window.reserve) == (16_384, 1_000 if window.total <= 15_384 else max(16_384 - window.total, 0))
+    assert (window.size, window.use.reserve) == (16_384, 1_000)
+    assert window.total + window.use.reserve + window.use.margin + window.use.free == 16_384  # C1
 
 
-def test_bar_ends_with_the_reserve() -> None:
-    use = WindowUse(shares=(Share(css="user", label="User", value=300),), total=300, size=1_000, reserve=200)
-    assert [(part.css, part.value) for part in use.segments] == [("user", 300), ("none", 500), ("reserve", 200)]
-    assert [(mark.x, mark.text) for mark in use.marks] == [("0", "0"), ("100", "1,000"), ("30.0", "300")]
-    assert use.label == "300 of 1,000 tokens used by the assembled prompt, 200 reserved for the completion"
+def test_bar_ends_with_the_margin_and_the_reserve() -> None:
+    window = WindowBar(WindowUse(shares={Share.USER: 300}, window=1_000, reserve=200, margin=30))
+    drawn = [(part.css, part.value) for part in window.segments]
+    assert drawn == [("user", 300), ("skel", 470), ("margin", 30), ("reserve", 200)]
+    assert [(mark.x, mark.text) for mark in window.marks] == [("0", "0"), ("100", "1,000"), ("30.0", "300")]
+    assert window.label == "300 of 1,000 tokens taken by the prompt, 200 reserved for the answer"
+    assert (window.percent, window.x, window.over) == ("30\u00a0%", "30.0", 0)
+
+
+def test_prompt_that_is_too_long_says_by_how_much() -> None:
+    window = WindowBar(WindowUse(shares={Share.USER: 900}, window=1_000, reserve=200, margin=90))
+    assert window.over == 190 and "skel" not in [part.css for part in window.legend]
 
 
 def test_estimate_is_exact_in_the_models_prices() -> None:  # M2
@@ -137,7 +148,7 @@ def test_estimate_is_exact_in_the_models_prices() -> None:  # M2
 def test_unpriced_model_has_no_estimate_and_an_unknown_window_no_bound() -> None:  # M2
     seen = preview(RunRequest(configuration=ConfigurationFactory().slug, prompt="Hello"))
     assert (seen.estimate.prompt, seen.estimate.cached, seen.estimate.completion) == (None, None, None)
-    assert (seen.window.size, seen.window.reserve) == (None, None)
+    assert (seen.window.size, seen.window.use.reserve, seen.window.use.margin) == (None, None, None)
 
 
 def test_segments_are_labelled_with_their_source(client: Client) -> None:

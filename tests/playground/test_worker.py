@@ -41,7 +41,16 @@ def test_a_worker_drives_a_run_that_it_is_told_of(start_worker: StartWorker) -> 
     assert run.answer == "Good day." and run.worker.endswith(f":{worker.pid}")
     # It was told: a worker that had to look for the run would have let it wait twice as long as a lease.
     assert run.queue_ms is not None and run.queue_ms < 2000 * LEASE_S
-    assert kinds(run) == ["request", "response", "tool_call", "tool_result", "request", "response"]
+    assert kinds(run) == [
+        "request",
+        "context",
+        "response",
+        "tool_call",
+        "tool_result",
+        "request",
+        "context",
+        "response",
+    ]
 
 
 def test_messages_that_come_again_change_nothing(start_worker: StartWorker, slow: Script) -> None:  # D1
@@ -76,12 +85,12 @@ def test_a_run_survives_a_killed_worker(start_worker: StartWorker, slow: Script)
     wait_for(lambda: status(run) == "interrupted")
     assert time.monotonic() - killed < 3 * LEASE_S, "the lease, and how often the other worker looks"
     recorded = kinds(run)
-    assert recorded == ["request", "response", "tool_call", "tool_result", "request"]
+    assert recorded == ["request", "context", "response", "tool_call", "tool_result", "request", "context"]
 
     assert continue_run(run=run, by=None)
     wait_for(lambda: status(run) == "completed")
     run.refresh_from_db()
-    assert kinds(run) == [*recorded, "request", "response"]
+    assert kinds(run) == [*recorded, "request", "context", "response"]
     assert (run.attempt, run.answer) == (2, "word " * 60)
     asked = [sum(m["role"] == "tool" for m in request.json["messages"]) for request in slow.model.requests]
     assert asked == [0, 1, 1], "the tool ran once, and the first round was not asked again"
@@ -94,7 +103,7 @@ def test_a_run_survives_a_worker_that_is_told_to_stop(start_worker: StartWorker,
     first.send_signal(signal.SIGTERM)
     assert first.wait(20) == 0
     assert status(run) == "queued"
-    assert kinds(run)[:4] == ["request", "response", "tool_call", "tool_result"]
+    assert kinds(run)[:5] == ["request", "context", "response", "tool_call", "tool_result"]
 
     start_worker()
     wait_for(lambda: status(run) == "completed")

@@ -86,4 +86,4 @@ def test_a_run_that_waits_outlives_web_servers_and_workers(site: Site, admin: Vi
 
     site.wait_for_status(run, "completed")
     assert ran.read_text() == "run\n" and decided(site, run) == [APPROVE]
-    assert site.kinds(run)[2:6] == ["action", "action", "tool_call", "tool_result"]
+    assert site.kinds(run)[3:7] == ["action", "action", "tool_call", "tool_result"]

@@ -15,8 +15,8 @@ from tests.installation import Replica
 from tests.servers.conftest import LEASE_S, SENTENCE, Site
 from tests.servers.visitor import RUNS, Visitor
 
-FIRST_ROUND = ["request", "response", "tool_call", "tool_result"]
-ALL_STEPS = [*FIRST_ROUND, "request", "response"]
+FIRST_ROUND = ["request", "context", "response", "tool_call", "tool_result"]
+ALL_STEPS = [*FIRST_ROUND, "request", "context", "response"]
 
 
 @pytest.fixture
@@ -95,13 +95,13 @@ def test_run_is_interrupted_when_the_database_was_away_for_long(site: Site, admi
     site.installation.start("postgres")
     site.wait_for_status(streaming, "interrupted")
     recorded = site.kinds(streaming)
-    assert recorded[:4] == FIRST_ROUND
+    assert recorded[:5] == FIRST_ROUND
     detail = site.run(streaming)["detail"]
     assert f"All {len(recorded)} recorded steps are kept" in detail and "was lost" in detail
 
     assert admin.post(f"{RUNS}runs/{streaming}/continue/", {}).status_code == 302
     assert_finished(site, streaming, attempt=2)
-    assert site.kinds(streaming) == [*recorded, "request", "response"]
+    assert site.kinds(streaming) == [*recorded, "request", "context", "response"]
     # The tool ran once: its result was recorded.
     assert recorded.count("tool_call") == 1
 
@@ -155,7 +155,7 @@ def test_run_moves_to_another_worker_when_its_own_is_restarted(site: Site, strea
     first.end()
     first.start()
     assert_finished(site, streaming, attempt=2)
-    assert site.kinds(streaming)[:4] == FIRST_ROUND
+    assert site.kinds(streaming)[:5] == FIRST_ROUND
     assert site.kinds(streaming).count("tool_call") == 1
 
 
@@ -169,9 +169,9 @@ def test_run_of_a_killed_worker_says_so_and_goes_on_when_asked(
     assert time.monotonic() - gone < 3 * LEASE_S
     assert "was lost" in site.run(streaming)["detail"]
     recorded = site.kinds(streaming)
-    assert recorded[:4] == FIRST_ROUND
+    assert recorded[:5] == FIRST_ROUND
 
     assert admin.post(f"{RUNS}runs/{streaming}/continue/", {}).status_code == 302
     assert_finished(site, streaming, attempt=2)
-    assert site.kinds(streaming) == [*recorded, "request", "response"]
+    assert site.kinds(streaming) == [*recorded, "request", "context", "response"]
     killed.start()
