@@ -182,7 +182,7 @@ else:
         "data_folder_out": str(QUEUE_DIR),
         "control_folder": str(QUEUE_DIR / "control"),
         "store_processed": False,
-        "polling_interval": 0.05,
+        "polling_interval": 0.01,
     }
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -18,9 +19,6 @@ from llmcore.messages import ModelResponse
 from llmcore.models import (
     ActionRule,
     Configuration,
-    ConfigurationFallback,
-    ConfigurationSkill,
-    ConfigurationSnippet,
     LanguageModel,
     Provider,
     Skill,
@@ -52,12 +50,10 @@ def load_configuration(slug_or_row: str | Configuration, *, read_keys: bool = Tr
     """
     row = _configuration_row(slug_or_row) if isinstance(slug_or_row, str) else slug_or_row
     _refuse_disabled(row)
-    skills = ConfigurationSkill.objects.filter(configuration=row).select_related("skill")
-    snippets = ConfigurationSnippet.objects.filter(configuration=row).select_related("snippet")
     return configuration_value(
         row,
-        [entry.skill for entry in skills],
-        [entry.snippet for entry in snippets],
+        [entry.skill for entry in row.configurationskill_set.all()],
+        [entry.snippet for entry in row.configurationsnippet_set.all()],
         row.tagged_snippets(),
         usable_fallbacks(row),
         read_keys=read_keys,
@@ -67,8 +63,7 @@ def load_configuration(slug_or_row: str | Configuration, *, read_keys: bool = Tr
 def usable_fallbacks(row: Configuration) -> list[LanguageModel]:
     """Its fallback models in their order. One that is disabled, or whose provider is, is left out: somebody switched it
     off on purpose."""
-    entries = ConfigurationFallback.objects.filter(configuration=row).select_related("model__provider")
-    return [entry.model for entry in entries if entry.model.usable]
+    return [entry.model for entry in row.configurationfallback_set.all() if entry.model.usable]
 
 
 def configuration_value(
@@ -123,14 +118,19 @@ def load_snippets(slugs: Iterable[str]) -> tuple[values.Snippet, ...]:
     return _in_order("prompt snippet", wanted, found)
 
 
-def disabled_tools() -> set[str]:
-    """Names of the tools that this site has switched off."""
-    return set(ToolSwitch.objects.filter(enabled=False).values_list("name", flat=True))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Switches:
+    """Names of the tools and of the tool groups that this site has switched off."""
+
+    disabled_tools: set[str]
+    disabled_groups: set[str]
 
 
-def disabled_groups() -> set[str]:
-    """Names of the tool groups that this site has switched off."""
-    return set(ToolGroupSwitch.objects.filter(enabled=False).values_list("name", flat=True))
+def load_switches() -> Switches:
+    return Switches(
+        disabled_tools=set(ToolSwitch.objects.filter(enabled=False).values_list("name", flat=True)),
+        disabled_groups=set(ToolGroupSwitch.objects.filter(enabled=False).values_list("name", flat=True)),
+    )
 
 
 def load_policy(user: Any) -> Policy:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from django.db.models import Q
 
 from llmcore import configuration as values
 from llmcore import store
@@ -27,19 +30,44 @@ class VersionRef:
     number: int
 
 
-def keep_versions(*, configuration: str, skills: Iterable[str] = (), snippets: Iterable[str] = ()) -> None:
+def keep_versions(
+    *, configuration: str, skills: Sequence[str] = (), snippets: Sequence[str] = ()
+) -> Configuration | None:
     """Keep what these (slugs) say now, as far as no save did: queries, fixtures and scripts change rows without one.
 
-    To be called before a run reads them. Unknown names are left to whoever reads them.
+    To be called before a run reads them. Gives the configuration with all that it attaches, as `load_configuration`
+    takes it; unknown names are left to whoever reads them.
     """
-    row = Configuration.objects.select_related("model__provider", "tool_preset").filter(slug=configuration).first()
+    rows = Configuration.objects.select_related("model__provider", "tool_preset").prefetch_related(
+        "configurationskill_set", "configurationsnippet_set", "configurationfallback_set"
+    )
+    row = rows.filter(slug=configuration).first()
     if row is None:
-        return
-    row.keep_version()
-    tagged = [snippet.slug for snippet in row.tagged_snippets()]
-    for model, own, others in ((Skill, row.skills, skills), (Snippet, row.snippets, (*tagged, *snippets))):
-        for piece in model._default_manager.filter(slug__in=[*own.values_list("slug", flat=True), *others]):
+        return None
+    pieces: list[Versioned] = [
+        row,
+        *(entry.skill for entry in row.configurationskill_set.all()),
+        *(entry.snippet for entry in row.configurationsnippet_set.all()),
+        *row.tagged_snippets(),
+        *(Skill.objects.filter(slug__in=skills) if skills else ()),
+        *(Snippet.objects.filter(slug__in=snippets) if snippets else ()),
+    ]
+    # Most runs find everything kept: one look tells.
+    kept: defaultdict[tuple[str, int], list[PromptVersion]] = defaultdict(list)
+    for version in PromptVersion.objects.filter(_from_now_on(pieces)):
+        kept[version.kind, version.object_id].append(version)
+    for piece in pieces:
+        if not piece.kept_as(kept[piece.version_kind, piece.pk]):
             piece.keep_version()
+    return row
+
+
+def _from_now_on(pieces: Iterable[Versioned]) -> Q:
+    """The versions of `pieces` from the numbers on that the rows have."""
+    wanted = Q(pk__in=())
+    for piece in pieces:
+        wanted |= Q(kind=piece.version_kind, object_id=piece.pk, number__gte=piece.version)
+    return wanted
 
 
 def versions_of(

@@ -42,9 +42,6 @@ class FallbackInline(PlaceInline):
     fields = ["position", "model"]
     verbose_name_plural = gettext_lazy("fallback models (asked in this order where the model can't answer)")
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).select_related("model__provider")
-
     def formfield_for_foreignkey(self, db_field: ForeignKey, request: HttpRequest, **kwargs: Any) -> Any:
         return super().formfield_for_foreignkey(db_field, request, **(kwargs | model_field()))
 
@@ -54,17 +51,11 @@ class SkillInline(PlaceInline):
     fields = ["position", "skill"]
     verbose_name_plural = gettext_lazy("skills (in the first user message)")
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).select_related("skill")
-
 
 class SnippetInline(PlaceInline):
     model = ConfigurationSnippet
     fields = ["position", "snippet"]
     verbose_name_plural = gettext_lazy("prompt snippets (each a system message of its own)")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).select_related("snippet")
 
 
 @admin.register(Configuration)

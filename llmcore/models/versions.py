@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.db import models, transaction
@@ -116,6 +117,14 @@ class Versioned(models.Model):
             self.version = last.number
             type(self)._default_manager.filter(pk=self.pk).update(**{"version": last.number})
         return last
+
+    def kept_as(self, versions: Sequence[PromptVersion]) -> bool:
+        """Whether `versions`, all of this row from its own number on, hold what it says now and nothing later."""
+        return (
+            len(versions) == 1
+            and versions[0].number == self.version
+            and self._same(versions[0].fields, self.version_fields())
+        )
 
     def version_fields(self) -> dict[str, Any]:
         """All that a person edits of this row, as JSON."""

@@ -11,14 +11,17 @@ from playground.reading.step_rows import is_live
 
 # A page without the first step shows it only when its scripts are there and have opened a stream: that takes longer.
 PATIENCE_S = 0.15
-LOOK_S = 0.01
+LOOK_S = 0.005
 JUST_NOW = timedelta(seconds=2)
 
 
-def await_first_step(run: Run, *, now: datetime, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Give the first step of a run that was started just now a moment to come, and `run` what came with it."""
-    if run.last_sequence or not is_live(run) or now - run.created_at > JUST_NOW:
-        return
+def is_beginning(run: Run, *, now: datetime) -> bool:
+    """Whether the first step of the run is about to come."""
+    return not run.last_sequence and is_live(run) and now - run.created_at <= JUST_NOW
+
+
+def await_first_step(run: Run, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Give the first step of a run that is beginning a moment to come, and `run` what came with it."""
     begun = Run.objects.filter(pk=run.pk, last_sequence__gt=0)
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:

@@ -41,6 +41,7 @@ def document_of(run_id: int) -> Document | None:
             "answer_start",
             "privacy_level",
             "redacted_at",
+            "last_sequence",
             "request__system_override",
         )
         .first()
@@ -74,6 +75,11 @@ def _happened(run_id: int, run: Mapping[str, Any]) -> Iterator[str]:
     yield from RunTool.objects.filter(run_id=run_id).values_list("name", flat=True)
     yield run["detail"]
     yield str((run["error"] or {}).get("message") or "")
+    if run["last_sequence"]:
+        yield from _failures(run_id, run)
+
+
+def _failures(run_id: int, run: Mapping[str, Any]) -> Iterator[str]:
     failed = RunStep.objects.filter(ERRORS, run_id=run_id).order_by("sequence").values_list("kind", "data")
     tracebacks = []
     for kind, data in failed[:MAX_ERRORS]:

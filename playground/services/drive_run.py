@@ -131,8 +131,8 @@ class Drive:
         if self._goes_on:
             segment = next_segment(self._run)
         else:
-            keep_versions(configuration=request.configuration, skills=request.skills, snippets=request.snippets)
-            prepared = prepare_run(request=request, user=self._run.user)
+            row = keep_versions(configuration=request.configuration, skills=request.skills, snippets=request.snippets)
+            prepared = prepare_run(request=request, user=self._run.user, row=row)
             self._run.plan = prepared.plan()
             self._recording.plan(self._run.plan, prepared.contents(), max_rounds=prepared.state.limits.max_rounds)
             segment = first_segment(prepared)

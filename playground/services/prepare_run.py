@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from llmcore import store
+from llmcore import models, store
 from llmcore.conf import settings
 from llmcore.configuration import Configuration, Limits, Parameters, Route, Skill, Snippet
 from llmcore.context.estimator import Estimator
@@ -64,14 +64,17 @@ class PreparedRun:
         return {message.digest: message.json for message in self.state.messages}
 
 
-def prepare_run(*, request: RunRequest, user: User | None, draft: bool = False) -> PreparedRun:
+def prepare_run(
+    *, request: RunRequest, user: User | None, draft: bool = False, row: models.Configuration | None = None
+) -> PreparedRun:
     """ConfigurationError says what to change where a run can't start as asked. Makes no call and writes nothing.
 
     A dry run needs no key: where it can't be read, a placeholder stands for it (masked like the key itself). In a
-    `draft` variables may still be without a value.
+    `draft` variables may still be without a value. `row` is the stored configuration that it asks for, where that was
+    just read.
     """
     request = cleaned(request)
-    stored, skills, snippets = load_pieces(request)
+    stored, skills, snippets = load_pieces(request, row)
     configuration = as_requested(stored, request)
     if request.fork is not None:
         assembly = forked_assembly(configuration, request.fork)
@@ -134,24 +137,31 @@ def assembled(
     )
 
 
-def refuse_unresolved(request: RunRequest) -> tuple[str, ...]:
+def refuse_unresolved(request: RunRequest, loaded: Configuration | None = None) -> tuple[str, ...]:
     """UnresolvedVariables where the run would lack a value, before a run is written; else the names of the values
-    that nothing asks for. Whatever else is wrong with the request is left to the run, which says so and keeps it."""
+    that nothing asks for. Whatever else is wrong with the request is left to the run, which says so and keeps it.
+    `loaded` is the stored configuration that it asks for, where that was just loaded."""
     if request.fork is not None:
         return ()
     request = cleaned(replace(request, dry_run=True))
     try:
-        configuration, skills, snippets = load_pieces(request)
+        configuration, skills, snippets = load_pieces(request, loaded)
     except ConfigurationError:
         return ()
     return assembled(configuration, request, skills, snippets).unused_values
 
 
-def load_pieces(request: RunRequest) -> tuple[Configuration, tuple[Skill, ...], tuple[Snippet, ...]]:
-    """The configuration, and what the request forces: as stored, or in the versions that it names."""
+def load_pieces(
+    request: RunRequest, found: models.Configuration | Configuration | None = None
+) -> tuple[Configuration, tuple[Skill, ...], tuple[Snippet, ...]]:
+    """The configuration, and what the request forces: as stored, or in the versions that it names. The stored
+    configuration may have been `found`, as a row or loaded."""
     read_keys = not request.dry_run
     if not request.versions:
-        stored = store.load_configuration(request.configuration, read_keys=read_keys)
+        if isinstance(found, Configuration):
+            stored = found
+        else:
+            stored = store.load_configuration(found or request.configuration, read_keys=read_keys)
         return stored, store.load_skills(request.skills), store.load_snippets(request.snippets)
     then = Then(VersionRef(*ref) for ref in request.versions)
     stored = then.configuration(request.configuration, read_keys=read_keys)
@@ -175,20 +185,23 @@ def gate_for(
     requested: tuple[str, ...] | None,
     assembly: PromptAssembly | None,
     user: User | None,
+    switches: store.Switches | None = None,
 ) -> Gate:
-    """The gate of `user`; without an assembly (a run that goes on) its skills have narrowed `requested` before."""
+    """The gate of `user`; without an assembly (a run that goes on) its skills have narrowed `requested` before.
+    `switches` are this site's, where they were just loaded."""
 
     def permitted(tool: Tool) -> bool:
         return not tool.permission or (user is not None and user.has_perm(tool.permission))
 
+    switches = switches or store.load_switches()
     return decide_gate(
         context=context_for(configuration, user=user),
         registry=all_tools(),
         requested=requested,
         configuration=configuration,
         skills=assembly.injected_skills if assembly else (),
-        disabled_tools=store.disabled_tools(),
-        disabled_groups=store.disabled_groups(),
+        disabled_tools=switches.disabled_tools,
+        disabled_groups=switches.disabled_groups,
         permitted=permitted,
     )
 

@@ -11,6 +11,7 @@ from llmcore import models, store
 from llmcore.configuration import Configuration
 from llmcore.context.estimator import Estimator
 from llmcore.errors import ConfigurationError
+from llmcore.messages import ToolSpec
 from llmcore.runs.outcome import RunStatus
 from llmcore.tools.base import Tool
 from llmcore.tools.registry import all_tools
@@ -24,9 +25,15 @@ class TextChoice:
 
     slug: str
     name: str
-    tokens: int
+    body: str
+    estimator: Estimator
     enabled: bool
     configured: bool
+
+    @property
+    def tokens(self) -> int:
+        """Counted when it is shown: who only starts a run needs none of it."""
+        return self.estimator.text(self.body)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,13 +41,25 @@ class ToolChoice:
     """A tool that can be offered. `unavailable` is the reason why not, empty where it can; `default` tells whether
     the configuration offers it unasked."""
 
-    name: str
-    description: str
+    spec: ToolSpec
     group: str
-    tokens: int
+    estimator: Estimator
     requires_approval: bool
     default: bool
     unavailable: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def description(self) -> str:
+        return self.spec.description
+
+    @property
+    def tokens(self) -> int:
+        """Counted when it is shown, like those of a text."""
+        return self.estimator.tools([self.spec])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,10 +82,12 @@ class PresetChoice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunChoices:
-    """Everything that can be chosen once `configuration` is. `problem` says why that one can't be used as it stands."""
+    """Everything that can be chosen once `configuration` is: its row, and as it was `loaded`, without keys. `problem`
+    says why it can't be used as it stands."""
 
     configurations: tuple[models.Configuration, ...]
     configuration: models.Configuration | None
+    loaded: Configuration | None
     skills: tuple[TextChoice, ...]
     snippets: tuple[TextChoice, ...]
     tool_groups: tuple[ToolGroup, ...]
@@ -101,6 +122,7 @@ def load_run_choices(*, user: User, configuration: str = "") -> RunChoices:
     return RunChoices(
         configurations=rows,
         configuration=row,
+        loaded=value,
         skills=_text_choices(models.Skill, {skill.slug for skill in value.skills} if value else set(), estimator),
         snippets=_text_choices(models.Snippet, {item.slug for item in snippets}, estimator),
         tool_groups=groups,
@@ -131,7 +153,7 @@ def _text_choices(
     model: type[models.Skill] | type[models.Snippet], configured: set[str], estimator: Estimator
 ) -> tuple[TextChoice, ...]:
     return tuple(
-        TextChoice(slug=slug, name=name, tokens=estimator.text(body), enabled=enabled, configured=slug in configured)
+        TextChoice(slug=slug, name=name, body=body, estimator=estimator, enabled=enabled, configured=slug in configured)
         for slug, name, body, enabled in model.objects.order_by("slug").values_list("slug", "name", "body", "enabled")
     )
 
@@ -154,16 +176,16 @@ def _tool_presets(groups: tuple[ToolGroup, ...]) -> tuple[PresetChoice, ...]:
 def _tool_groups(configuration: Configuration, user: User) -> tuple[ToolGroup, ...]:
     registry, estimator = all_tools(), Estimator.of(configuration.model)
     # Skills may narrow the gate further; which ones are injected is not known before the prompt is assembled.
-    everything = gate_for(configuration, requested=tuple(registry), assembly=None, user=user)
-    unasked = gate_for(configuration, requested=None, assembly=None, user=user)
+    switches = store.load_switches()
+    everything = gate_for(configuration, requested=tuple(registry), assembly=None, user=user, switches=switches)
+    unasked = gate_for(configuration, requested=None, assembly=None, user=user, switches=switches)
     reasons = {left.name: left.detail for left in everything.left_out}
 
     def choice(tool: Tool) -> ToolChoice:
         return ToolChoice(
-            name=tool.name,
-            description=tool.description,
+            spec=tool.spec,
             group=tool.group,
-            tokens=estimator.tools([tool.spec]),
+            estimator=estimator,
             requires_approval=bool(tool.requires_approval),
             default=tool.name in unasked.names,
             unavailable=reasons.get(tool.name, ""),

@@ -13,7 +13,7 @@ from django.utils.text import Truncator
 
 from llmcore import store
 from llmcore.conf import settings
-from llmcore.configuration import ThinkingEffort
+from llmcore.configuration import Configuration, ThinkingEffort
 from llmcore.errors import ConfigurationError
 from llmcore.prompts.variables import fill
 from llmcore.redaction import Redactor, storable
@@ -90,22 +90,25 @@ class RunRequest:
         return cls(**{**data, **tuples, "replacements": replacements, "fork": fork})
 
 
-def start_run(*, request: RunRequest, by: User, parent: Run | None = None) -> Run:
+def start_run(*, request: RunRequest, by: User, parent: Run | None = None, loaded: Configuration | None = None) -> Run:
     """Write a run and hand it to the workers once it is committed.
 
     An unknown or disabled configuration is a ConfigurationError; whatever else is wrong with the request (an unknown
-    skill, a lost key) ends the run with a clear reason, and nothing that was typed is lost.
+    skill, a lost key) ends the run with a clear reason, and nothing that was typed is lost. `loaded` is the stored
+    configuration that it asks for, where that was just loaded.
     """
     with transaction.atomic():
-        run = write_run(request=request, by=by, parent=parent)
+        run = write_run(request=request, by=by, parent=parent, loaded=loaded)
         hand_over_on_commit(run.pk)
     return run
 
 
 @transaction.atomic
-def write_run(*, request: RunRequest, by: User | None, parent: Run | None = None) -> Run:
+def write_run(
+    *, request: RunRequest, by: User | None, parent: Run | None = None, loaded: Configuration | None = None
+) -> Run:
     """The row of a run that waits for its driver; handing it over is the caller's part."""
-    configuration = store.load_configuration(request.configuration, read_keys=False)
+    configuration = loaded or store.load_configuration(request.configuration, read_keys=False)
     if request.capture_raw and (refusal := raw_capture_refused()):
         raise ConfigurationError(f"{refusal} Start the run without raw capture.")
     request, level = cleaned(request), site_level()

@@ -109,8 +109,9 @@ def started(request: StaffRequest, form: NewRunForm, parent: Run | None) -> Run 
     try:
         earlier = RunRequest.from_json(parent.request) if parent else None
         asked = with_recordings(asked, by=request.user, earlier=earlier)
-        refuse_unresolved(asked)
-        return start_run(request=asked, by=request.user, parent=parent)
+        loaded = form.choices.loaded
+        refuse_unresolved(asked, loaded)
+        return start_run(request=asked, by=request.user, parent=parent, loaded=loaded)
     except NotRecorded as error:
         form.add_error("recorded_from", str(error))
         return None

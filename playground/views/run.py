@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpResponse, JsonResponse
+from django.http import HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils import timezone
@@ -13,11 +13,12 @@ from django.views.decorators.http import require_http_methods, require_POST
 from llmcore.errors import ConfigurationError
 from playground import access
 from playground.models import Run
-from playground.reading.beginning import await_first_step
+from playground.reading.beginning import is_beginning
 from playground.reading.page import read_head, read_page
 from playground.reading.step_rows import is_live
 from playground.services import cancel_run, continue_run, delete_run, export_run, run_for_real
 from playground.views import StaffRequest, admin_page
+from playground.views.run_beginning import beginning_page
 from playground.views.run_step import number
 from playground.views.run_steps import read_filter
 
@@ -25,8 +26,9 @@ SEE = ("playground.view_run", "playground.view_all_runs")
 
 
 @admin_page(*SEE)
-def run(request: StaffRequest, run: Run) -> TemplateResponse:
-    await_first_step(run, now=timezone.now())
+def run(request: StaffRequest, run: Run) -> HttpResponseBase:
+    if is_beginning(run, now=timezone.now()):
+        return beginning_page(request, run)
     at, filter = number(request.GET, "at"), read_filter(request.GET)
     page = read_page(run, user=request.user, now=timezone.now(), at=at, filter=filter)
     return TemplateResponse(request, "playground/run/run.html", {"title": run.title, **page})

@@ -131,8 +131,9 @@ def test_only_what_is_switched_off_is_disabled() -> None:
     ToolSwitch.objects.create(name="refund", enabled=False)
     ToolSwitch.objects.create(name="look", enabled=True)
     ToolGroupSwitch.objects.create(name="shop", enabled=False)
-    assert store.disabled_tools() == {"refund"}
-    assert store.disabled_groups() == {"shop"}
+    switches = store.load_switches()
+    assert switches.disabled_tools == {"refund"}
+    assert switches.disabled_groups == {"shop"}
 
 
 def test_every_secret_of_the_site_is_known(settings: Settings) -> None:  # R1

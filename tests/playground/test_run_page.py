@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 from decimal import Decimal
 from html import unescape
 from pathlib import Path
@@ -25,7 +24,6 @@ from llmcore.runs.outcome import STATUS_OF, EndReason, RunStatus
 from llmcore.tools.results import FailureKind, ToolResult
 from playground.models import Run, RunStep
 from playground.numbers import SPACE, money
-from playground.reading.beginning import await_first_step
 from playground.reading.ends import END_LOOKS, STATUS_LOOKS
 from playground.reading.lines import Line
 from playground.reading.notes import NEXT, WHAT
@@ -478,32 +476,3 @@ def test_an_export_is_a_file_and_raw_needs_its_own_right(permissions: list[str],
     assert response.headers["Content-Disposition"] == f'attachment; filename="run-{run.pk}.json"'
     assert len(data["steps"]) == RunStep.objects.filter(run=run).count()
     assert ("exchanges" in data) == raw
-
-
-# --- a run that was started just now ---
-
-
-def test_the_page_of_a_run_that_has_just_been_started_waits_for_its_first_step(user: User) -> None:
-    recorded = RecordedRun(user)
-    run = Run.objects.get(pk=recorded.run.pk)
-
-    await_first_step(run, now=run.created_at, sleep=lambda _: recorded.request())
-
-    assert run.last_sequence == 1
-    assert read_steps(run, load_rows(run.steps.all()), timezone.now()).last == 1
-
-
-def test_no_page_waits_longer_than_a_moment_or_for_anything_else(user: User) -> None:
-    naps: list[float] = []
-
-    def wait(run: Run, **age: float) -> int:
-        naps.clear()
-        await_first_step(run, now=run.created_at + timedelta(**age), sleep=naps.append)
-        return len(naps)
-
-    started = RecordedRun(user)
-    assert wait(started.run) > 0
-    assert wait(started.run, minutes=1) == 0
-    started.request()
-    assert wait(Run.objects.get(pk=started.run.pk)) == 0
-    assert wait(RecordedRun(user, status=RunStatus.CANCELLED, reason=EndReason.CANCELLED).run) == 0

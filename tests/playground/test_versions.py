@@ -96,6 +96,23 @@ def test_a_use_keeps_what_no_save_did() -> None:
     assert PromptVersion.objects.get(kind="configuration", number=2).fields["skills"] == [skill.slug]
 
 
+def test_a_run_looks_once_for_what_is_kept_already(django_assert_num_queries: Any) -> None:
+    def attached(count: int) -> Configuration:
+        row = ConfigurationFactory()
+        row.skills.add(*(SkillFactory() for _ in range(count)))
+        row.snippets.add(*(SnippetFactory() for _ in range(count)))
+        keep_versions(configuration=row.slug)
+        return row
+
+    forced = SkillFactory()
+    for row in (attached(1), attached(4)):
+        # The configuration, its skills, snippets and fallbacks, the forced skill, and all their versions.
+        with django_assert_num_queries(6):
+            found = keep_versions(configuration=row.slug, skills=[forced.slug])
+        assert found == row and found.version == 2
+    assert keep_versions(configuration="gone") is None
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_run_says_what_changed_since_and_can_be_made_again_with_either(admin: Client) -> None:
     snippet = SnippetFactory(body="Say it in the old way.", slug="tone")
