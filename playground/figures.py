@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from llmcore.tools.results import FailureKind
 from llmcore.trace import RunStep, StepKind
 from llmcore.usage import Usage, add_up
 from playground.models import Run
@@ -33,6 +34,7 @@ class Figures:
         self._usage = Usage()
         self._calls: set[str] = set()
         self._failed_calls: set[str] = set()
+        self._denied_calls: set[str] = set()
         self._estimate: int | None = None
         for step in steps:
             self.add(step)
@@ -63,10 +65,12 @@ class Figures:
 
     def _add_result(self, step: RunStep) -> None:
         call_id = step.data["call_id"]
-        if step.data.get("is_error"):
+        self._failed_calls.discard(call_id)
+        self._denied_calls.discard(call_id)
+        if step.data.get("error_kind") == FailureKind.DENIED:
+            self._denied_calls.add(call_id)
+        elif step.data.get("is_error"):
             self._failed_calls.add(call_id)
-        else:
-            self._failed_calls.discard(call_id)
         # Without what an earlier call covers: tools that ran at the same time count once.
         self.tool_ms += step.data.get("wall_ms", step.duration_ms)
 
@@ -76,6 +80,7 @@ class Figures:
             "rounds": self.rounds,
             "tool_calls": len(self._calls),
             "tool_errors": len(self._failed_calls),
+            "tool_denials": len(self._denied_calls),
             "cost": self.cost,
             "context_peak": self.context_peak,
             "served_by": self.served_by,

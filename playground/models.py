@@ -93,6 +93,8 @@ class Run(models.Model):
     max_rounds = models.PositiveIntegerField(_("rounds allowed"), default=0)
     tool_calls = models.PositiveIntegerField(_("tool calls"), default=0)
     tool_errors = models.PositiveIntegerField(_("failed tool calls"), default=0)
+    # By a person, a rule or a hook of the site: they didn't fail.
+    tool_denials = models.PositiveIntegerField(_("denied tool calls"), default=0)
     input_tokens = models.PositiveBigIntegerField(_("input tokens"), null=True)
     cache_read_input_tokens = models.PositiveBigIntegerField(_("cached tokens"), null=True)
     cache_creation_input_tokens = models.PositiveBigIntegerField(_("cache-written tokens"), null=True)

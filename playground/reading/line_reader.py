@@ -7,6 +7,7 @@ from typing import Any
 
 from llmcore.context.budget import WindowUse
 from llmcore.runs.outcome import EndReason
+from llmcore.tools.results import FailureKind
 from llmcore.trace import StepKind
 from playground.reading.lines import Badge, Bar, Line
 from playground.reading.step_rows import StepRow
@@ -32,7 +33,6 @@ FAILURES = {
     "halted": "halted",
     "cancelled": "cancelled",
     "round_limit": "not run",
-    "denied": "denied",
     "needs_approval": "not approved",
     "interrupted": "interrupted",
 }
@@ -174,12 +174,16 @@ class LineReader:
         line.running = False
         line.steps.append(step.sequence)
         line.started_ms, line.duration_ms = step.started_ms, step.duration_ms
-        line.failed = bool(data.get("is_error"))
+        # Somebody wanted it so: the model is told of an error, and nothing failed.
+        denied = data.get("error_kind") == FailureKind.DENIED
+        line.failed = bool(data.get("is_error")) and not denied
         line.bars = [Bar(line.started_ms, line.duration_ms, "terr" if line.failed else "ttool")]
         if data.get("bytes") is not None and not data.get("full"):
             line.tokens, line.estimated = -(-data["bytes"] // 4), True
         if data.get("effect_unknown"):
             line.badges.append(Badge("effect unknown", "err"))
+        elif denied:
+            line.badges.append(Badge("denied", "err"))
         elif line.failed:
             line.badges.append(Badge(FAILURES.get(data.get("error_kind") or "", "failed"), "err"))
         elif data.get("full"):

@@ -137,7 +137,7 @@ def read_summary(run: Run, rows: Sequence[StepRow], plan: Plan, now: datetime, *
         live=is_live(run),
         so_far=read_so_far(run, rows, plan, streamed=streamed),
         elapsed_ms=elapsed_ms(run, now),
-        ok_calls=run.tool_calls - run.tool_errors,
+        ok_calls=run.tool_calls - run.tool_errors - run.tool_denials,
         peak=run.context_peak if run.context_peak is not None else largest.tokens if largest else None,
         peak_estimated=bool(largest and largest.estimated),
         time=time,

@@ -55,6 +55,7 @@ COLUMNS: dict[str, Callable[[Any], Value]] = {
     "rounds": lambda run: run.rounds,
     "tool_calls": lambda run: run.tool_calls,
     "failed_tool_calls": lambda run: run.tool_errors,
+    "denied_tool_calls": lambda run: run.tool_denials,
     "tools": lambda run: ", ".join(tool.name for tool in run.tools.all()),
     "input_tokens": lambda run: run.input_tokens,
     "cache_read_input_tokens": lambda run: run.cache_read_input_tokens,

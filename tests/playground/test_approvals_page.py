@@ -24,6 +24,8 @@ from playground.services.start_run import write_run
 from playground.services.sweep import sweep
 from tests.factories import UserFactory
 from tests.playground.driven import call, script, site_tool
+from tests.playground.recorded import finished_run
+from tests.playground.shown import text_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -195,6 +197,21 @@ def test_an_expired_run_says_what_happened(waiting: Run, starter: User) -> None:
     html = page(client_of(starter), waiting)
     assert "Nobody decided about “shell” in time." in html and 'data-reason="approval_expired"' in html
     assert ">expired<" in html
+
+
+def test_a_denied_call_is_called_denied_and_not_failed(waiting: Run, starter: User) -> None:
+    post(client_of(starter), waiting, decision="deny")
+    waiting.model.drive(waiting)  # type: ignore[attr-defined]
+
+    assert (waiting.tool_calls, waiting.tool_errors, waiting.tool_denials) == (1, 0, 1)
+    html = page(client_of(starter), waiting)
+    runs = client_of(starter).get(reverse("playground:runs")).content.decode()
+    compared = client_of(starter).get(
+        reverse("playground:compare"), {"a": waiting.pk, "b": finished_run(starter, rounds=1).pk}
+    )
+    assert "0 ok, 1 denied" in text_of(html) and 'data-chip="err">Failed <span class="n">0<' in html
+    assert "1 denied" in text_of(runs) and "1 failed" not in text_of(runs)
+    assert "Tool calls 1, 1 denied 1" in text_of(compared.content.decode())
 
 
 def test_watchers_get_the_card_when_it_comes_and_when_it_is_decided_elsewhere(waiting: Run, starter: User) -> None:

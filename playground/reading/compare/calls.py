@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from llmcore.messages import Message
+from llmcore.tools.results import FailureKind
 from llmcore.trace import StepKind
 from playground.reading.compare.sequences import changes_between
 from playground.reading.compare.sides import Side
@@ -35,6 +36,7 @@ class Called:
     said: str
     size: int | None
     duration_ms: float | None
+    denied: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,8 +53,12 @@ class CallPair:
             return "only in A" if self.b is None else "only in B"
         if self.a.arguments != self.b.arguments:
             return "other arguments"
-        if self.a.failed != self.b.failed:
-            return f"failed only in {'A' if self.a.failed else 'B'}"
+        for word, in_a, in_b in (
+            ("failed", self.a.failed, self.b.failed),
+            ("denied", self.a.denied, self.b.denied),
+        ):
+            if in_a != in_b:
+                return f"{word} only in {'A' if in_a else 'B'}"
         return {True: "same result", False: "another result", None: "same call"}[self.same_result]
 
     @property
@@ -125,13 +131,15 @@ def _texts(side: Side, digests: Iterable[str]) -> dict[str, str]:
 
 def _called(row: StepRow, result: StepRow | None) -> Called:
     got: Mapping[str, Any] = result.data if result else {}
+    denied = got.get("error_kind") == FailureKind.DENIED
     return Called(
         sequence=row.sequence,
         round=row.round,
         name=row.data.get("name") or "(no name)",
         arguments=row.data.get("arguments") or "",
         preview=row.data.get("preview") or "",
-        failed=bool(got.get("is_error")),
+        failed=bool(got.get("is_error")) and not denied,
+        denied=denied,
         message=got.get("message"),
         said=got.get("preview") or "",
         size=got.get("bytes"),

@@ -70,7 +70,8 @@ def _cached(run: Run) -> float | None:
 
 
 def _calls(run: Run) -> str:
-    return f"{run.tool_calls}, {run.tool_errors} failed" if run.tool_errors else str(run.tool_calls)
+    told = ((run.tool_errors, "failed"), (run.tool_denials, "denied"))
+    return ", ".join([str(run.tool_calls), *(f"{count} {word}" for count, word in told if count)])
 
 
 def _percent(value: float | None) -> str:
