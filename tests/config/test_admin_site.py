@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
@@ -30,6 +32,16 @@ def test_runs_have_a_heading_of_their_own_for_those_who_see_nothing_else() -> No
     shown = headings(UserFactory(permissions=["playground.view_run"]))
 
     assert shown == {"LLM playground": ["Playground runs", "Proposed actions"]}
+
+
+def test_the_playground_has_one_name_in_all_breadcrumbs() -> None:
+    client = Client()
+    client.force_login(UserFactory(is_superuser=True))
+
+    for path in ("", "new/", "actions/", "compare/", "decisionrecord/"):
+        page = client.get(f"/admin/playground/{path}").content.decode()
+        crumbs = page.partition('class="breadcrumbs"')[2].partition("</div>")[0]
+        assert re.findall(r"[\w ]*[Pp]layground(?![/\w])", re.sub(r"<[^>]+>", "", crumbs)) == [" LLM playground"], path
 
 
 def test_the_page_of_the_runtime_lists_the_runs_too() -> None:
