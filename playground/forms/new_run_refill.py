@@ -1,4 +1,4 @@
-"""The first values of the form of a new run: of an untouched form, or those of an earlier run."""
+"""The first values of the form of a new run: those of an earlier run, or of what an address names."""
 
 from __future__ import annotations
 
@@ -21,11 +21,9 @@ class Refill:
     missing: tuple[str, ...]
 
 
-def values_of(request: RunRequest | None, choices: RunChoices) -> dict[str, Any]:
-    """The form's values for `request`, or those of an untouched form."""
+def values_of(request: RunRequest, choices: RunChoices) -> dict[str, Any]:
+    """The form's values for `request`, whatever of it can be chosen."""
     configuration = choices.configuration.slug if choices.configuration else ""
-    if request is None:
-        request = RunRequest(configuration=configuration, prompt="")
     return {
         "configuration": configuration,
         "prompt": request.prompt,
@@ -48,8 +46,8 @@ def values_of(request: RunRequest | None, choices: RunChoices) -> dict[str, Any]
 
 
 def refill(request: RunRequest, choices: RunChoices, *, contents_deleted: bool = False) -> Refill:
-    """Fill the form from an earlier request with all of it that can still be chosen. Of a run whose contents were
-    deleted the texts are missing."""
+    """Fill the form from a request with all of it that can still be chosen. Of a run whose contents were deleted the
+    texts are missing."""
     values = values_of(request, choices)
     missing: list[str] = []
     if contents_deleted:

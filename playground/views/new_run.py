@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.views.decorators.http import require_http_methods, require_POST
@@ -14,7 +14,7 @@ from llmcore.errors import ConfigurationError
 from llmcore.prompts.variables import UnresolvedVariables
 from playground.access import visible_runs
 from playground.forms.new_run import NewRunForm, PreviewForm
-from playground.forms.new_run_refill import refill, values_of
+from playground.forms.new_run_refill import refill
 from playground.models import Run
 from playground.reading.since import recorded_versions
 from playground.services.list_runs import list_runs
@@ -33,7 +33,8 @@ RECENT = 5
 @admin_page("playground.add_run")
 @require_http_methods(["GET", "HEAD", "POST"])
 def new_run(request: StaffRequest) -> HttpResponse:
-    """The empty form, the form filled like the run `?from=`, or the form as it was sent with what is wrong with it."""
+    """The empty form, the form filled like the run `?from=` or with what `?configuration=`, `?skill=` and `?snippet=`
+    name, or the form as it was sent with what is wrong with it."""
     repeated = run_to_repeat(request)
     if request.method != "POST" and repeated is not None and repeated.forked_at_round is not None:
         # What it was asked for are the messages that it went on from.
@@ -46,9 +47,12 @@ def new_run(request: StaffRequest) -> HttpResponse:
         values: Any = request.POST
         missing: tuple[str, ...] = ()
     else:
-        configuration = repeated.request["configuration"] if repeated else ""
+        configuration = repeated.request["configuration"] if repeated else request.GET.get("configuration", "")
         choices = load_run_choices(user=request.user, configuration=configuration)
-        values, missing = filled_form(repeated, choices, as_then=request.GET.get("as") == "then")
+        if repeated is None:
+            values, missing = named_form(request.GET, choices)
+        else:
+            values, missing = filled_form(repeated, choices, as_then=request.GET.get("as") == "then")
         form = NewRunForm(initial=values, choices=choices)
     context = {
         "title": "New run",
@@ -89,12 +93,21 @@ def run_to_repeat(request: StaffRequest) -> Run | None:
     return run
 
 
-def filled_form(
-    repeated: Run | None, choices: RunChoices, *, as_then: bool = False
-) -> tuple[dict[str, Any], tuple[str, ...]]:
+def named_form(query: QueryDict, choices: RunChoices) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The first values of the form with what an address names, and what of that can't be chosen."""
+    likely = choices.configuration.slug if choices.configuration else ""
+    asked = RunRequest(
+        configuration=query.get("configuration") or likely,
+        prompt="",
+        skills=tuple(dict.fromkeys(query.getlist("skill"))),
+        snippets=tuple(dict.fromkeys(query.getlist("snippet"))),
+    )
+    filled = refill(asked, choices)
+    return filled.values, filled.missing
+
+
+def filled_form(repeated: Run, choices: RunChoices, *, as_then: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The first values of the form, and what of the earlier request can't be among them."""
-    if repeated is None:
-        return values_of(None, choices), ()
     earlier = RunRequest.from_json(repeated.request)
     # What it was made of matters only to who asks for it: else it is what is stored now.
     versions = tuple((ref.kind, ref.object_id, ref.number) for ref in recorded_versions(repeated)) if as_then else ()
