@@ -1,14 +1,16 @@
-"""What has changed in the sources of a run since: configuration, skills and snippets, then and now."""
+"""What has changed in the sources of a run since: configuration, skills and snippets, then and now, and which snippets
+tags would bring now."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 
-from llmcore.models import PromptVersion, Versioned
+from llmcore.models import Configuration, PromptVersion, Snippet, Versioned
 from llmcore.prompts.changes import FieldChange, field_changes
 from llmcore.versions import KINDS, VersionRef
 from playground.models import Run
@@ -20,19 +22,32 @@ NAMED = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChangedSource:
-    """A source of the run that says something else now, or nothing any more (`deleted`)."""
+    """A source of the run that says something else now, or nothing any more (`deleted`); or one that the run did not
+    have and that would now join by its tag, without `then`. `leaves` says that its tag no longer brings it."""
 
     kind: str
     name: str
-    then: int
+    then: int | None
     now: int | None
-    changes: tuple[FieldChange, ...]
+    changes: tuple[FieldChange, ...] = ()
+    leaves: bool = False
     then_url: str = ""
     edit_url: str = ""
 
     @property
     def deleted(self) -> bool:
         return self.now is None
+
+    @property
+    def joins(self) -> bool:
+        return self.then is None
+
+    @property
+    def word(self) -> str:
+        """What became of the whole of it; empty where only fields changed."""
+        if self.deleted:
+            return "deleted"
+        return "joins by its tag" if self.joins else "no longer joins by a tag" if self.leaves else ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,21 +59,33 @@ class Since:
 
     @property
     def count(self) -> int:
-        return sum(len(source.changes) or 1 for source in self.sources)
+        """What there is to tell; nothing changed where it is 0."""
+        return self._fields + sum(source.joins or source.leaves for source in self.sources)
 
     @property
     def title(self) -> str:
-        """ "3 fields changed since this run": deleted sources count as one."""
-        return f"{plural(self.count, 'field')} changed since this run"
+        """ "3 fields changed since this run, 1 snippet would join now"."""
+        said = [f"{plural(self._fields, 'field')} changed since this run"] if self._fields else []
+        for word, count in (
+            ("join", sum(source.joins for source in self.sources)),
+            ("leave", sum(source.leaves for source in self.sources)),
+        ):
+            said += [f"{plural(count, 'snippet')} would {word} now"] if count else []
+        return ", ".join(said)
 
     @property
     def what(self) -> str:
         names = [
             f"{change.label} of {source.kind} {source.name}" for source in self.sources for change in source.changes
         ]
-        names += [f"{source.kind} {source.name} (deleted)" for source in self.sources if source.deleted]
+        names += [f"{source.kind} {source.name} ({source.word})" for source in self.sources if source.word]
         rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         return ", ".join(names[:NAMED]) + rest
+
+    @property
+    def _fields(self) -> int:
+        """Deleted sources count as one."""
+        return sum(len(source.changes) + source.deleted for source in self.sources)
 
 
 def read_since(run: Run, *, user: Any) -> Since:
@@ -70,14 +97,16 @@ def read_since(run: Run, *, user: Any) -> Since:
     for ref in refs:
         wanted |= Q(kind=ref.kind, object_id=ref.object_id, number=ref.number)
     kept = list(PromptVersion.objects.filter(wanted))
-    seen = [version for version in kept if _may(user, "view", version.kind) or _may(user, "change", version.kind)]
+    seen = [version for version in kept if _sees(user, version.kind)]
     rows = {
         kind: _current(model, [version.object_id for version in seen if version.kind == kind])
         for kind, model in KINDS.items()
     }
-    compared = (_compared(version, rows[version.kind].get(version.object_id), user) for version in seen)
+    tags = _Tags.of(run, kept, rows["configuration"])
+    compared = [_compared(version, rows[version.kind].get(version.object_id), tags, user) for version in seen]
+    joining = [_joining(row, user) for row in tags.joining(refs)] if _sees(user, "snippet") else []
     return Since(
-        sources=tuple(source for source in compared if source.changes or source.deleted),
+        sources=(*(source for source in compared if source.changes or source.word), *joining),
         complete=len(kept) == len(refs),
     )
 
@@ -93,10 +122,52 @@ def _current(model: type[Versioned], pks: list[int]) -> dict[int, Versioned]:
     return {row.pk: row for row in rows.select_related(*model.version_relations)}
 
 
-def _compared(version: PromptVersion, row: Versioned | None, user: Any) -> ChangedSource:
-    edit_url = ""
-    if row is not None and _may(user, "change", version.kind):
-        edit_url = reverse(f"admin:llmcore_{version.kind}_change", args=[version.object_id])
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Tags:
+    """The snippets that the configuration's tags brought `then`, by row, and bring `now`."""
+
+    then: frozenset[int] = frozenset()
+    now: tuple[Snippet, ...] = ()
+
+    @classmethod
+    def of(cls, run: Run, kept: Sequence[PromptVersion], rows: Mapping[int, Versioned]) -> _Tags:
+        version = next((version for version in kept if version.kind == Configuration.version_kind), None)
+        row = rows.get(version.object_id) if version else None
+        if version is None or not isinstance(row, Configuration):
+            return cls()
+        tags = set(version.fields.get("snippet_tags") or ())
+        named = {*(version.fields.get("snippets") or ()), *(run.request.get("snippets") or ())}
+        brought = (
+            snippet.object_id
+            for snippet in kept
+            if snippet.kind == Snippet.version_kind
+            and tags.intersection(snippet.fields.get("tags") or ())
+            and snippet.fields["slug"] not in named
+        )
+        return cls(then=frozenset(brought), now=tuple(row.tagged_snippets()))
+
+    def joining(self, refs: Iterable[VersionRef]) -> list[Snippet]:
+        """Those that the run did not have, which is made of `refs`."""
+        had = {ref.object_id for ref in refs if ref.kind == Snippet.version_kind}
+        return [row for row in self.now if row.enabled and row.pk not in had]
+
+    def left(self, pk: int) -> bool:
+        return pk in self.then and all(row.pk != pk for row in self.now)
+
+
+def _joining(row: Snippet, user: Any) -> ChangedSource:
+    edit_url = _edit_url(row.version_kind, row, user)
+    return ChangedSource(kind=row.version_kind, name=row.slug, then=None, now=row.version, edit_url=edit_url)
+
+
+def _edit_url(kind: str, row: Versioned | None, user: Any) -> str:
+    """Empty without a row, or the right to change it."""
+    if row is None or not _may(user, "change", kind):
+        return ""
+    return reverse(f"admin:llmcore_{kind}_change", args=[row.pk])
+
+
+def _compared(version: PromptVersion, row: Versioned | None, tags: _Tags, user: Any) -> ChangedSource:
     return ChangedSource(
         kind=version.kind,
         name=version.fields.get("slug") or version.name,
@@ -104,8 +175,13 @@ def _compared(version: PromptVersion, row: Versioned | None, user: Any) -> Chang
         now=None if row is None else row.version,
         changes=() if row is None else tuple(field_changes(version.fields, row.version_fields())),
         then_url=reverse(f"admin:llmcore_{version.kind}_version", args=[version.object_id, version.number]),
-        edit_url=edit_url,
+        edit_url=_edit_url(version.kind, row, user),
+        leaves=version.kind == Snippet.version_kind and row is not None and tags.left(version.object_id),
     )
+
+
+def _sees(user: Any, kind: str) -> bool:
+    return _may(user, "view", kind) or _may(user, "change", kind)
 
 
 def _may(user: Any, action: str, kind: str) -> bool:

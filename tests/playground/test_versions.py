@@ -146,6 +146,36 @@ def test_a_run_says_what_changed_since_and_can_be_made_again_with_either(admin: 
         assert again.plan["versions"] == run.plan["versions"] and again.plan["fingerprint"] == run.plan["fingerprint"]
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_run_says_which_snippets_tags_would_bring_now_and_which_no_longer(admin: Client) -> None:
+    stays, leaves = (SnippetFactory(slug=slug, tags=["house"]) for slug in ("stays", "leaves"))
+    with script(Turn(text="Done."), snippet_tags=["house"]) as scripted:
+        run = scripted.run()
+        assert {("snippet", stays.pk, 1), ("snippet", leaves.pk, 1)} <= {tuple(ref) for ref in run.plan["versions"]}
+    reader = UserFactory(is_superuser=True)
+    assert read_since(run, user=reader).count == 0
+
+    SnippetFactory(slug="new", tags=["other", "house"])
+    SnippetFactory(slug="off", tags=["house"], enabled=False)
+    SnippetFactory(slug="elsewhere", tags=["other"])
+    leaves.tags = []
+    leaves.save()
+
+    since = read_since(run, user=reader)
+    assert since.title == "1 field changed since this run, 1 snippet would join now, 1 snippet would leave now"
+    assert since.what == (
+        "tags of snippet leaves, snippet leaves (no longer joins by a tag), snippet new (joins by its tag)"
+    )
+    page = admin.get(reverse("playground:run_since", args=[run.pk])).content.decode()
+    assert "joins by its tag since" in page and "no longer joins by a tag" in page and "so a new run would" in page
+    # Of snippets that a reader may not see, neither is told.
+    assert read_since(run, user=UserFactory(permissions=["llmcore.view_configuration"])).count == 0
+
+    Configuration.objects.update(snippet_tags=["other"])
+    now = {source.name: source.word for source in read_since(run, user=reader).sources}
+    assert now["stays"] == "no longer joins by a tag" and now["elsewhere"] == now["new"] == "joins by its tag"
+
+
 def test_versions_are_used_as_they_were_even_when_the_original_is_gone() -> None:
     skill = SkillFactory(body="The old rule.", slug="rule")
     configuration = ConfigurationFactory(system_prompt="Then.")
