@@ -15,6 +15,7 @@ from django.utils import timezone
 from llmcore.runs.outcome import EndReason, RunStatus
 from playground.models import Run
 from playground.search import found_runs
+from playground.services.served_models import served_models
 
 MINE = "mine"
 
@@ -77,12 +78,12 @@ EVERYTHING = RunFilters()
 
 
 def narrowed(runs: QuerySet[Run], filters: RunFilters, *, user: User, now: datetime) -> QuerySet[Run]:
-    """Those of `runs` that pass all of `filters`; "mine" are those of `user`."""
+    """Those of `runs` that pass all of `filters`; "mine" are those of `user`. A run that was served by a fallback is a
+    run of either model."""
     equal = {
         "status": filters.status,
         "reason": filters.outcome,
         "configuration__slug": filters.configuration,
-        "model_name": filters.model,
         "tools__name": filters.tool,
         "tags__name": filters.tag,
         "user_id": user.pk if filters.who == MINE else filters.who,
@@ -91,6 +92,9 @@ def narrowed(runs: QuerySet[Run], filters: RunFilters, *, user: User, now: datet
         **_times(filters, now),
     }
     runs = runs.filter(**{name: value for name, value in equal.items() if value not in (None, "")})
+    if filters.model:
+        served = [path for path, name in served_models().items() if name == filters.model]
+        runs = runs.filter(Q(model_name=filters.model) | Q(served_by__in=served))
     if filters.failed:
         runs = runs.filter(FAILED)
     return found_runs(runs, filters.search) if filters.search else runs

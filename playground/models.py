@@ -123,6 +123,9 @@ class Run(models.Model):
             models.Index(fields=["configuration", "-id"], name="playground_run_configuration"),
             models.Index(fields=["status", "-id"], name="playground_run_status"),
             models.Index(fields=["model_name", "-id"], name="playground_run_model"),
+            models.Index(
+                fields=["served_by", "-id"], name="playground_run_served_by", condition=~models.Q(served_by="")
+            ),
             models.Index(fields=["created_at"], name="playground_run_created"),
             # What is still to be deleted, so that looking for it doesn't grow with all that was.
             models.Index(

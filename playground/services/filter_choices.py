@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from llmcore.models import Configuration
 from playground.access import visible_runs
 from playground.models import Run, RunTag, RunTool
+from playground.services.served_models import served_models
 
 # More than that nobody looks through; the address takes any.
 MOST = 500
@@ -28,10 +29,9 @@ class FilterChoices:
 
 def load_filter_choices(*, user: User) -> FilterChoices:
     """`users` is empty for those who see only their own runs."""
-    runs = visible_runs(user).order_by()
     return FilterChoices(
         configurations=tuple(Configuration.objects.order_by("name").values_list("slug", "name")),
-        models=tuple(runs.order_by("model_name").values_list("model_name", flat=True).distinct()[:MOST]),
+        models=tuple(_models(user)),
         tools=tuple(_names(RunTool, user)),
         tags=tuple(_names(RunTag, user)),
         users=_users(user),
@@ -41,6 +41,15 @@ def load_filter_choices(*, user: User) -> FilterChoices:
 def load_tags(*, user: User) -> tuple[str, ...]:
     """The tags in use, to choose from when another run is tagged."""
     return tuple(_names(RunTag, user))
+
+
+def _models(user: User) -> list[str]:
+    """Those that runs were to use, and those that served them instead."""
+    runs = visible_runs(user).order_by()
+    asked = runs.order_by("model_name").values_list("model_name", flat=True).distinct()[:MOST]
+    names = served_models()
+    served = runs.exclude(served_by="").values_list("served_by", flat=True).distinct()[:MOST] if names else ()
+    return sorted({*asked, *(names[path] for path in served if path in names)})
 
 
 def _names(model: type[RunTag] | type[RunTool], user: User) -> list[str]:

@@ -23,7 +23,7 @@ from playground.models import Run, RunTag, RunTool
 from playground.search import index_run
 from playground.services.filter_choices import FilterChoices, load_filter_choices
 from playground.services.list_runs import count_runs, list_runs
-from tests.factories import ConfigurationFactory, UserFactory
+from tests.factories import ConfigurationFactory, LanguageModelFactory, ProviderFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -125,6 +125,33 @@ def test_runs_of_a_person_and_of_a_configuration(client: Client, user: User) -> 
     assert ids_in(page_of(client, who=other.pk)) == [theirs.pk]
     assert ids_in(page_of(client, configuration=configuration.slug)) == [mine.pk]
     assert ids_in(page_of(client, who="999999")) == [nobodys.pk, theirs.pk, mine.pk]
+
+
+def test_a_run_that_a_fallback_served_is_found_under_both_models(client: Client) -> None:
+    LanguageModelFactory(provider=ProviderFactory(slug="spare"), name="big", label="Big one")
+    asked = make_run(model_name="m-1")
+    labelled, gone = (make_run(model_name="m-1", served_by=path) for path in ("spare/big", "gone/org/old"))
+    direct = make_run(model_name="Big one")
+    page = page_of(client)
+
+    assert ids_in(page_of(client, model="m-1")) == [gone.pk, labelled.pk, asked.pk]
+    assert ids_in(page_of(client, model="Big one")) == [direct.pk, labelled.pk]
+    assert ids_in(page_of(client, model="org/old")) == [gone.pk]
+    assert ids_in(page_of(client, model="spare/big")) == []
+    assert re.findall(r'<option value="([^"]+)"', page.partition('name="model"')[2].partition("</select>")[0]) == [
+        "Big one",
+        "m-1",
+        "org/old",
+    ]
+    assert "Support · m-1, served by spare/big" in page
+
+
+def test_models_that_served_others_are_not_offered(client: Client) -> None:
+    reader = UserFactory(permissions=["playground.view_run"])
+    make_run(user=UserFactory(), served_by="spare/secret")
+    client.force_login(reader)
+
+    assert "secret" not in page_of(client)
 
 
 def test_cost_of_an_unpriced_run_is_in_no_range(client: Client) -> None:
