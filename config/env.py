@@ -92,6 +92,8 @@ if WORKSPACES is None:
 DEMO_MODEL_URL = env.str("DEMO_MODEL_URL", default="http://127.0.0.1:8766/v1")
 LEASE_S = env.float("LLM_LEASE_S", default=15.0)
 APPROVAL_EXPIRY_S = env.float("LLM_APPROVAL_EXPIRY_S", default=86_400.0)
+# Most provider calls in flight, of all workers together; no limit if empty.
+MAX_CALLS_IN_FLIGHT = env.parse_value(text, int) if (text := env.str("LLM_MAX_CALLS_IN_FLIGHT", default="")) else None
 
 
 def days(text: str) -> int | None:

@@ -228,6 +228,9 @@ LLM_OLLAMA_HOST = env.OLLAMA_HOST
 LLM_SECRET_VALUES = env.secret_values
 # A worker that isn't heard of for this long has lost its run.
 LLM_LEASE_S = env.LEASE_S
+# How many provider calls may be in flight, and where all workers count them; without Redis in the database.
+LLM_MAX_CALLS_IN_FLIGHT = env.MAX_CALLS_IN_FLIGHT
+LLM_PERMITS_URL = env.REDIS_URL
 LLM_APPROVAL_EXPIRY_S = env.APPROVAL_EXPIRY_S
 # What is stored of what runs say, and how many days after its end a run keeps it (None: for good).
 LLM_PRIVACY_LEVEL = env.PRIVACY_LEVEL

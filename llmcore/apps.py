@@ -3,7 +3,7 @@
 from django.apps import AppConfig
 from django.utils.module_loading import autodiscover_modules
 
-from llmcore.conf import settings
+from llmcore.conf import most_calls_in_flight, settings
 from llmcore.recent_records import remember_records
 from llmcore.redaction import Redactor
 from llmcore.redaction.logs import redact_log
@@ -23,6 +23,7 @@ class LLMCoreConfig(AppConfig):
         remember_records(settings.LLM_RECENT_LOGS)
         # A mistake in them shows at start, not in a run.
         workspaces()
+        most_calls_in_flight()
         # A site's tools are registered by importing them, as the admin finds each app's `admin.py`.
         autodiscover_modules("llm_tools")
         site_hooks()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from django.conf import settings as site
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.crypto import salted_hmac
 
 # What the pages need and no more: nothing inline, nothing from elsewhere.
@@ -46,6 +47,9 @@ DEFAULTS: dict[str, Callable[[], Any]] = {
     # What an estimate of tokens may be wrong by, which is kept free in a model's window.
     "LLM_CONTEXT_MARGIN_PERCENT": lambda: 10.0,
     "LLM_LEASE_S": lambda: 15.0,
+    # Most provider calls in flight, over all providers and processes; None: no limit. And the Redis that counts them.
+    "LLM_MAX_CALLS_IN_FLIGHT": lambda: None,
+    "LLM_PERMITS_URL": str,
     # How long a proposed action waits for a decision.
     "LLM_APPROVAL_EXPIRY_S": lambda: 86_400.0,
     "LLM_PRIVACY_LEVEL": lambda: "full",
@@ -84,6 +88,8 @@ class Settings:
     LLM_MAX_REQUEST_BYTES: int
     LLM_CONTEXT_MARGIN_PERCENT: float
     LLM_LEASE_S: float
+    LLM_MAX_CALLS_IN_FLIGHT: int | None
+    LLM_PERMITS_URL: str
     LLM_APPROVAL_EXPIRY_S: float
     LLM_PRIVACY_LEVEL: str
     LLM_RAW_CAPTURE: bool | None
@@ -118,3 +124,13 @@ class Settings:
 
 
 settings = Settings()
+
+
+def most_calls_in_flight() -> int | None:
+    """Of all providers together; `None` for no limit. ImproperlyConfigured where it would let none through."""
+    limit = settings.LLM_MAX_CALLS_IN_FLIGHT
+    if limit is not None and limit < 1:
+        raise ImproperlyConfigured(
+            f"LLM_MAX_CALLS_IN_FLIGHT is {limit}, which would let no call through. Set it to 1 or more, or to None."
+        )
+    return limit

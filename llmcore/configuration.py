@@ -40,8 +40,8 @@ class Provider:
     """A service that answers requests.
 
     `adapter` names the wire format (a key of the provider registry). Timeouts are seconds: to connect, between two
-    reads, and for one whole call. `max_attempts` counts the first attempt too. `api_version` is for services whose
-    addresses carry one (Azure).
+    reads, and for one whole call. `max_attempts` counts the first attempt too. `max_calls_in_flight` is the most calls
+    at the same time, `None` for no limit. `api_version` is for services whose addresses carry one (Azure).
     """
 
     slug: str
@@ -54,6 +54,7 @@ class Provider:
     read_timeout_s: float = 120.0
     total_timeout_s: float = 600.0
     max_attempts: int = 3
+    max_calls_in_flight: int | None = None
     allow_private_hosts: bool = False
 
 

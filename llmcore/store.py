@@ -233,6 +233,7 @@ def provider_value(row: Provider, *, read_keys: bool = True) -> values.Provider:
         read_timeout_s=row.read_timeout_s,
         total_timeout_s=row.total_timeout_s,
         max_attempts=row.max_attempts,
+        max_calls_in_flight=row.max_calls_in_flight,
         allow_private_hosts=row.allow_private_hosts,
     )
 

@@ -85,6 +85,7 @@ class ResponseData(TypedDict, total=False):
     served_model: str | None
     response_id: str | None
     cancelled: bool
+    permit_ms: float  # of the duration, what later attempts waited for their permits; only where they did
     choice_ignored: bool  # a call was required and none came; only where that is so
     falls_back_to: str  # the route that is asked the same next; only where the call failed and there is one
 
@@ -142,6 +143,19 @@ class RetryData(TypedDict, total=False):
     attempt: int  # the attempt that failed, from 1
     error: dict[str, JSON]
     wait_s: float
+
+
+class PermitData(TypedDict, total=False):
+    """A call's wait for its permit; one that got its permit at once leaves no step."""
+
+    provider: str  # its slug
+    attempt: int  # the attempt that waited, from 1
+    position: int  # in line when it came, from 1; 0 where nobody could say
+    waiting: int  # calls in that line then, this one among them
+    of_site: bool  # they waited under the limit of the whole site; only where that is so
+    recounting: bool  # Redis had been started anew; only where that is so
+    away: bool  # where permits are kept could not be reached; only where that is so
+    granted: bool
 
 
 class ErrorData(TypedDict, total=False):
@@ -207,6 +221,9 @@ class Listener(Protocol):
 
     def delta(self, round: int, delta: Delta) -> None:
         """A piece of the answer that is being streamed."""
+
+    def waiting(self, round: int, place: Mapping[str, JSON]) -> None:
+        """Where a call stands in line for its permit now, as in `PermitData`."""
 
     def exchange(self, sequence: int, exchange: WireExchange) -> None:
         """An HTTP exchange of the request step `sequence`; only where raw capture is on."""
@@ -280,6 +297,10 @@ class RunTrace:
     def delta(self, round: int, delta: Delta) -> None:
         if self._listener is not None:
             self._listener.delta(round, delta)
+
+    def waiting(self, round: int, place: Mapping[str, JSON]) -> None:
+        if self._listener is not None:
+            self._listener.waiting(round, place)
 
     def exchange(self, sequence: int, exchange: WireExchange) -> None:
         if self._listener is not None:

@@ -38,6 +38,7 @@ STEP_METADATA: Mapping[str, frozenset[str]] = {
         {"event", "call_id", "name", "digest", "key", "kind", "action", "rule", "decision", "by", "reason"}
     ),
     StepKind.RETRY: frozenset(),
+    StepKind.PERMIT: frozenset({"provider"}),
     StepKind.ERROR: frozenset({"advice", "kind", "traceback"}),
 }
 ERROR_METADATA = frozenset({"kind", "status", "retryable", "retry_after_s", "advice", "traceback"})

@@ -30,6 +30,7 @@ class Figures:
         self.context_peak: int | None = None
         self.model_ms = 0.0
         self.tool_ms = 0.0
+        self.permit_ms = 0.0
         self.served_by = ""
         self._usage = Usage()
         self._calls: set[str] = set()
@@ -45,8 +46,11 @@ class Figures:
                 self.rounds = max(self.rounds, step.round)
                 self._estimate = step.data.get("input_tokens_estimate")
             case StepKind.RESPONSE:
-                self.model_ms += step.duration_ms
+                # Without what its later attempts waited for permits: those waits are steps of their own.
+                self.model_ms += step.duration_ms - step.data.get("permit_ms", 0.0)
                 self._add_response(step)
+            case StepKind.PERMIT:
+                self.permit_ms += step.duration_ms
             case StepKind.TOOL_CALL:
                 self._calls.add(step.data["call_id"])
             case StepKind.TOOL_RESULT:
@@ -88,14 +92,17 @@ class Figures:
         }
 
 
-def times(*, wall_ms: float, queue_ms: float, model_ms: float, tool_ms: float, approval_ms: float) -> dict[str, float]:
+def times(
+    *, wall_ms: float, queue_ms: float, permit_ms: float, model_ms: float, tool_ms: float, approval_ms: float
+) -> dict[str, float]:
     """The columns of time; overhead is the rest, so that the parts add up to the wall time."""
-    parts = queue_ms + model_ms + tool_ms + approval_ms
+    parts = queue_ms + permit_ms + model_ms + tool_ms + approval_ms
     # Queue and age come from two clocks: the parts can exceed the whole by a hair.
     wall_ms = max(wall_ms, parts)
     return {
         "wall_ms": wall_ms,
         "queue_ms": queue_ms,
+        "permit_ms": permit_ms,
         "model_ms": model_ms,
         "tool_ms": tool_ms,
         "approval_ms": approval_ms,
@@ -109,6 +116,7 @@ def times_of(run: Run, *, now: datetime, waiting: bool) -> dict[str, float]:
     return times(
         wall_ms=milliseconds(now - run.created_at),
         queue_ms=(run.queue_ms or 0.0) + max(waited_ms, 0.0),
+        permit_ms=run.permit_ms or 0.0,
         model_ms=run.model_ms or 0.0,
         tool_ms=run.tool_ms or 0.0,
         approval_ms=approval_ms(run, now),

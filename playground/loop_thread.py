@@ -66,12 +66,14 @@ Item = Recorded | Exchanged | Metered | Barrier | Ended
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PartialText:
-    """What is being streamed right now, or the end of it."""
+    """What is being streamed right now, or the end of it; `waiting`: nothing yet, the call stands in line for a permit
+    (as in `PermitData`)."""
 
     round: int
     text: str
     thinking: str
     tool_call: str
+    waiting: Mapping[str, JSON] | None = None
 
 
 class PartialAnswer:
@@ -81,6 +83,7 @@ class PartialAnswer:
         self._lock = threading.Lock()
         self._round = 0
         self._pieces: dict[str, list[str]] = {}
+        self._waiting: Mapping[str, JSON] | None = None
         self._changed = False
 
     def add(self, round: int, delta: Delta) -> None:
@@ -90,10 +93,24 @@ class PartialAnswer:
             self._pieces.setdefault(delta.kind, []).append(delta.text)
             self._changed = True
 
+    def wait(self, round: int, place: Mapping[str, JSON]) -> None:
+        """The call stands in line at `place`."""
+        with self._lock:
+            if self._round != round:
+                self._round, self._pieces = round, {}
+            self._waiting = place
+            self._changed = True
+
+    def admit(self) -> None:
+        """It stands in line no more."""
+        with self._lock:
+            self._waiting = None
+            self._changed = True
+
     def clear(self) -> None:
         """The answer is there: what was shown of it is out of date."""
         with self._lock:
-            self._pieces, self._changed = {}, False
+            self._pieces, self._waiting, self._changed = {}, None, False
 
     def take(self) -> PartialText | None:
         """All of it as it stands, or `None` where nothing has come since the last time."""
@@ -106,6 +123,7 @@ class PartialAnswer:
                 text=self._joined("text"),
                 thinking=self._joined("thinking"),
                 tool_call=self._joined("tool_call"),
+                waiting=self._waiting,
             )
 
     def _joined(self, kind: str) -> str:
@@ -180,10 +198,15 @@ class LoopThread:
     def step(self, step: RunStep, contents: Mapping[str, JSON]) -> None:
         if step.kind is StepKind.RESPONSE:
             self.partial.clear()
+        elif step.kind is StepKind.PERMIT:
+            self.partial.admit()
         self._items.put(Recorded(step=step, contents=contents))
 
     def delta(self, round: int, delta: Delta) -> None:
         self.partial.add(round, delta)
+
+    def waiting(self, round: int, place: Mapping[str, JSON]) -> None:
+        self.partial.wait(round, place)
 
     def exchange(self, sequence: int, exchange: WireExchange) -> None:
         self._items.put(Exchanged(sequence=sequence, exchange=exchange))

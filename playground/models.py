@@ -103,6 +103,7 @@ class Run(models.Model):
     context_peak = models.PositiveIntegerField(_("largest prompt"), null=True)
     cost = models.DecimalField(_("cost (USD)"), max_digits=20, decimal_places=12, null=True)
     queue_ms = models.FloatField(_("queue"), null=True)
+    permit_ms = models.FloatField(_("permits"), null=True)
     model_ms = models.FloatField(_("model"), null=True)
     tool_ms = models.FloatField(_("tools"), null=True)
     approval_ms = models.FloatField(_("approval"), null=True)
@@ -248,13 +249,15 @@ class WireExchangeRecord(models.Model):
 
 
 class RunPartial(models.Model):
-    """What is being streamed right now, coalesced; gone when the run ends."""
+    """What is being streamed right now, coalesced; gone when the run ends. `waiting`: nothing yet, for the call stands
+    in line for its permit (see `llmcore.trace.PermitData`)."""
 
     run = models.OneToOneField(Run, models.CASCADE, related_name="partial", primary_key=True)
     round = models.PositiveIntegerField(default=0)
     text = models.TextField(blank=True, default="")
     thinking = models.TextField(blank=True, default="")
     tool_call = models.TextField(blank=True, default="")
+    waiting = models.JSONField(null=True)
 
     def __str__(self) -> str:
         return f"run {self.run_id}, round {self.round}"

@@ -161,6 +161,7 @@ class RunRecording:
             **times(
                 wall_ms=waited + self.segment_ms,
                 queue_ms=self._run.queue_ms or 0.0,
+                permit_ms=self._figures.permit_ms,
                 model_ms=self._figures.model_ms,
                 tool_ms=self._figures.tool_ms,
                 approval_ms=self._run.approval_ms or 0.0,
@@ -220,7 +221,7 @@ class RunRecording:
         self._meter.record_all((item.call, item.response, item.cost) for item in items if isinstance(item, Metered))
         if self._has_partial and answered(steps):
             self._delete_partial()
-        if partial is not None and self._level is not PrivacyLevel.METADATA:
+        if partial is not None:
             self._write_partial(partial)
         if searchable:
             tools = tool_rows(run_id, map(self._readable, self._tool_names()))
@@ -262,6 +263,9 @@ class RunRecording:
         )
 
     def _write_partial(self, partial: PartialText) -> None:
+        if self._level is PrivacyLevel.METADATA:
+            # Where a call stands in line says nothing of what is said in it.
+            partial = replace(partial, text="", thinking="", tool_call="")
         models.RunPartial.objects.update_or_create(
             run_id=self._claim.run_id,
             defaults={
@@ -269,6 +273,7 @@ class RunRecording:
                 "text": self._readable(partial.text),
                 "thinking": self._readable(partial.thinking),
                 "tool_call": self._readable(partial.tool_call),
+                "waiting": partial.waiting,
             },
         )
 

@@ -57,6 +57,7 @@ class ProviderAdmin(admin.ModelAdmin):
                 gettext_lazy("Deadlines and attempts"),
                 {"fields": [("connect_timeout_s", "read_timeout_s", "total_timeout_s"), "max_attempts"]},
             ),
+            (gettext_lazy("Limits"), {"fields": ["max_calls_in_flight"]}),
         ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Provider]:

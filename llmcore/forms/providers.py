@@ -19,6 +19,7 @@ from llmcore.keys import (
 )
 from llmcore.models import Provider
 from llmcore.models.base_url import host_of
+from llmcore.models.providers import LIMIT_OF_NONE
 from llmcore.providers.registry import adapters
 
 
@@ -61,8 +62,10 @@ class ProviderForm(forms.ModelForm):
             "read_timeout_s",
             "total_timeout_s",
             "max_attempts",
+            "max_calls_in_flight",
             "enabled",
         ]
+        error_messages = {"max_calls_in_flight": {"min_value": LIMIT_OF_NONE}}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -19,7 +19,10 @@ from llmcore.errors import ConfigurationError, ErrorKind, ProviderError
 from llmcore.messages import Message, ModelResponse
 from llmcore.metering.backoff import is_passing, wait_after
 from llmcore.metering.interrupt import Interrupt
+from llmcore.metering.permission import Permission, ask_permission
+from llmcore.metering.sending import Completion, Sending
 from llmcore.metering.watch import AnswerWatch, Observer
+from llmcore.permits.base import Permits
 from llmcore.providers import transport
 from llmcore.providers.advice import hint_for, unknown_model_hint
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, Transcript, WireReply, WireRequest
@@ -43,32 +46,6 @@ class Meter(Protocol):
 
     def record(self, call: ModelCall, response: ModelResponse, cost: Decimal | None) -> None:
         """One attempt, a failed one too."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Completion:
-    """How a call ended. Times are milliseconds since it began, `None` where nothing was streamed; `cost` is `None`
-    where it is unpriced or unknown."""
-
-    response: ModelResponse
-    attempts: int = 1
-    first_token_ms: float | None = None
-    thinking_ms: float | None = None
-    cost: Decimal | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sending:
-    """One call on its way, through all its attempts. `started` and `deadline` are times of the client's clock."""
-
-    call: ModelCall
-    request: WireRequest
-    adapter: Adapter
-    started: float
-    deadline: float
-    observer: Observer | None
-    capture: bool
-    cancel: asyncio.Event | None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -112,14 +89,16 @@ class ModelClient:
         *,
         http: httpx.AsyncBaseTransport,
         meter: Meter | None = None,
+        permits: Permits | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`jitter` gives numbers from 0 to 1."""
+        """Without `permits` any number of calls may be in flight. `jitter` gives numbers from 0 to 1."""
         self._http = http
         self._meter = meter
+        self._permits = permits
         self._clock = clock
         self._now = now
         self._sleep = sleep
@@ -150,19 +129,14 @@ class ModelClient:
         adapter = adapter_of(call.provider, call.model)
         if not request.url.startswith(adapter.base_url(call.provider) + "/"):
             raise ConfigurationError("A request goes to the address of its own provider only.")
-        started = self._clock()
         sending = Sending(
-            call=call,
-            request=request,
-            adapter=adapter,
-            started=started,
-            deadline=started + call.provider.total_timeout_s,
-            observer=observer,
-            capture=capture,
-            cancel=cancel,
+            call=call, request=request, adapter=adapter, observer=observer, capture=capture, cancel=cancel
         )
         for number in count(1):
-            attempt = await self._attempt(sending)
+            permitted = await self._permitted(sending, number)
+            if permitted is None:
+                return self._unsent(sending, attempts=number - 1)
+            attempt = permitted
             response = self._finished(attempt, call, taken_ids)
             cost = call.model.prices.cost(response.usage)
             self._report(sending, attempt, number, response, cost)
@@ -172,6 +146,8 @@ class ModelClient:
         return Completion(
             response=ModelResponse(cancelled=True) if attempt.abandoned else response,
             attempts=number,
+            queued_ms=sending.queued_ms,
+            requeued_ms=sending.requeued_ms,
             first_token_ms=attempt.watch.first_token_ms,
             thinking_ms=attempt.watch.thinking_ms,
             cost=cost,
@@ -203,6 +179,41 @@ class ModelClient:
             names = (await self.listing(call.provider)).names
             if names and call.model.name not in names:
                 error.hint = unknown_model_hint(call, nearest(call.model.name, names), len(names))
+
+    async def _permitted(self, sending: Sending, number: int) -> Attempt | None:
+        """One attempt, with a permit while it runs and no longer; `None` where the call was cancelled before it."""
+        asked = self._clock()
+        permission = Permission()
+        if self._permits is not None:
+            permission = await ask_permission(
+                self._permits,
+                sending.call.provider,
+                attempt=number,
+                observer=sending.observer,
+                cancel=sending.cancel,
+                clock=self._clock,
+            )
+        now = self._clock()
+        if number == 1:
+            sending.queued_ms = (now - asked) * 1000
+            sending.started, sending.deadline = now, now + sending.call.provider.total_timeout_s
+        else:
+            sending.requeued_ms += permission.queued_ms
+            sending.deadline += now - asked
+        if not permission.given:
+            return None
+        try:
+            return await self._attempt(sending)
+        finally:
+            permission.give_back()
+
+    def _unsent(self, sending: Sending, *, attempts: int) -> Completion:
+        return Completion(
+            response=ModelResponse(cancelled=True),
+            attempts=attempts,
+            queued_ms=sending.queued_ms,
+            requeued_ms=sending.requeued_ms,
+        )
 
     async def _attempt(self, sending: Sending) -> Attempt:
         """One attempt, and one more on a fresh connection where the kept-alive one turned out to be closed."""

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from llmcore.errors import ProviderError
 from llmcore.messages import Delta
+from llmcore.permits.base import Place
 from llmcore.providers.json_text import mend_surrogates
 from llmcore.trace import WireExchange
 
@@ -17,6 +18,12 @@ class Observer(Protocol):
 
     def delta(self, delta: Delta) -> None:
         """A piece of the answer that is being streamed."""
+
+    def waiting(self, place: Place) -> None:
+        """The call waits for a permit, and stands here now."""
+
+    def waited(self, place: Place, waited_ms: float, *, attempt: int, granted: bool) -> None:
+        """The attempt (from 1) has its permit, or was cancelled. `place` is where it began to wait."""
 
     def retry(self, attempt: int, error: ProviderError, wait_s: float) -> None:
         """The attempt (from 1) failed and there will be another one after `wait_s`."""

@@ -8,6 +8,7 @@ from llmcore.models.configurations import (
 )
 from llmcore.models.detection import DetectedItem
 from llmcore.models.metering import UsageRecord
+from llmcore.models.permits import PermitTicket
 from llmcore.models.prompts import Skill, Snippet
 from llmcore.models.providers import LanguageModel, Provider
 from llmcore.models.rules import ActionRule
@@ -22,6 +23,7 @@ __all__ = [
     "ConfigurationSnippet",
     "DetectedItem",
     "LanguageModel",
+    "PermitTicket",
     "PromptVersion",
     "Provider",
     "Skill",

@@ -13,6 +13,8 @@ from llmcore.models.base_url import clean_base_url, host_of
 from llmcore.providers.price_list import ShippedPrices, shipped_prices
 from llmcore.usage import Prices
 
+LIMIT_OF_NONE = _("This limit would let no call through. Enter 1 or more, or leave it blank for no limit.")
+
 
 class Provider(models.Model):
     """A service that answers requests: where it is, which wire format it speaks, and its key."""
@@ -73,6 +75,16 @@ class Provider(models.Model):
         default=3,
         validators=[MinValueValidator(1)],
         help_text=_("How often a call is tried in all when the server fails or limits the rate."),
+    )
+    max_calls_in_flight = models.PositiveIntegerField(
+        _("calls at once"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1, LIMIT_OF_NONE)],
+        help_text=_(
+            "Most calls to this provider at the same time, over all workers. Those beyond it wait, first come, first "
+            "served. Leave it blank for no limit."
+        ),
     )
     enabled = models.BooleanField(_("enabled"), default=True)
 

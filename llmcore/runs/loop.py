@@ -224,6 +224,7 @@ class ToolLoop:
         )
         run.account.report(completion.response.usage.input_tokens if completion.response.usage else None)
         following = None if self._is_cancelled else run.chain.following(completion)
+        started_ms += completion.queued_ms
         self._recorder.response(call, completion, round=round, started_ms=started_ms, following=following)
         return completion, following
 

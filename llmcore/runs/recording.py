@@ -13,6 +13,7 @@ from llmcore.context.budget import WindowUse
 from llmcore.errors import ProviderError
 from llmcore.messages import JSON, Delta, FinishReason, Message, ModelResponse, ToolCall, canonical_json
 from llmcore.metering.client import Completion
+from llmcore.permits.base import Place
 from llmcore.providers.base import ModelCall, WireRequest
 from llmcore.tools.base import Tool
 from llmcore.tools.results import FailureKind, ToolResult
@@ -50,7 +51,9 @@ class Recorder:
     def observer(self, *, round: int, request: RunStep | None) -> CallObserver | None:
         if self._trace is None or request is None:
             return None
-        return CallObserver(trace=self._trace, round=round, sequence=request.sequence)
+        return CallObserver(
+            trace=self._trace, round=round, sequence=request.sequence, provider=request.data["provider"]
+        )
 
     def assembled(
         self,
@@ -121,6 +124,7 @@ class Recorder:
             "served_model": response.served_model,
             "response_id": response.response_id,
             "cancelled": response.cancelled,
+            **({"permit_ms": round_ms(completion.requeued_ms)} if completion.requeued_ms else {}),
             **({"falls_back_to": following.name} if following else {}),
             **({"choice_ignored": True} if ignored_choice(call, response) else {}),
         }
@@ -296,9 +300,18 @@ class CallObserver:
     trace: RunTrace
     round: int
     sequence: int
+    provider: str
 
     def delta(self, delta: Delta) -> None:
         self.trace.delta(self.round, delta)
+
+    def waiting(self, place: Place) -> None:
+        self.trace.waiting(self.round, {"provider": self.provider, **place.to_json()})
+
+    def waited(self, place: Place, waited_ms: float, *, attempt: int, granted: bool) -> None:
+        data = {"provider": self.provider, "attempt": attempt, **place.to_json(), "granted": granted}
+        now = self.trace.now_ms()
+        self.trace.record(StepKind.PERMIT, round=self.round, data=data, started_ms=now - waited_ms, ended_ms=now)
 
     def retry(self, attempt: int, error: ProviderError, wait_s: float) -> None:
         data: Mapping[str, JSON] = {"attempt": attempt, "error": error.to_json(), "wait_s": wait_s}

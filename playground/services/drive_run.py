@@ -21,6 +21,7 @@ from llmcore.runs.hooks import Hooks
 from llmcore.runs.loop import LoopEnd, ToolLoop
 from llmcore.runs.outcome import EndReason, Outcome
 from llmcore.site_hooks import site_hooks
+from llmcore.site_permits import site_permits
 from llmcore.tools.execute import is_async
 from llmcore.tools.replacement import Mode
 from llmcore.trace import ErrorData, RunTrace, StepKind
@@ -143,9 +144,9 @@ class Drive:
         return segment
 
     async def _loop(self, segment: Segment) -> LoopEnd:
-        async with open_http() as http:
+        async with open_http() as http, site_permits(run_id=self._run.pk) as permits:
             loop = ToolLoop(
-                client=ModelClient(http=http, meter=self._thread),
+                client=ModelClient(http=http, meter=self._thread, permits=permits),
                 provider=segment.configuration.provider,
                 model=segment.configuration.model,
                 tools=segment.tools,

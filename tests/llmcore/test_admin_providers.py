@@ -169,6 +169,8 @@ def test_a_variable_takes_the_place_of_a_saved_key_only_with_its_removal(admin: 
         ({"adapter": "telepathy"}, "adapter", "not one of the available choices"),
         ({"total_timeout_s": 60}, "total_timeout_s", "raise this one"),
         ({"max_attempts": 0}, "max_attempts", "greater than or equal to 1"),
+        ({"max_calls_in_flight": 0}, "max_calls_in_flight", "would let no call through. Enter 1 or more"),
+        ({"max_calls_in_flight": -1}, "max_calls_in_flight", "would let no call through. Enter 1 or more"),
         ({"connect_timeout_s": "nan"}, "connect_timeout_s", "Enter a number"),
     ],
 )

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from cryptography.fernet import Fernet
+from django.apps import apps
 from django.conf import settings as site
+from django.core.exceptions import ImproperlyConfigured
 
 from llmcore import store
-from llmcore.conf import DEFAULTS, settings
+from llmcore.conf import DEFAULTS, most_calls_in_flight, settings
 from llmcore.errors import SecretUnavailable
 from llmcore.keys import read_key, save_key, use_environment_key
 from tests.factories import ConfigurationFactory, ProviderFactory
@@ -83,9 +85,20 @@ def test_what_is_secret_by_the_name_of_its_setting_is_known_as_a_secret(bare_sit
 
 def test_each_setting_that_the_apps_read_has_a_default():
     modules = [path for app in ("llmcore", "playground") for path in (ROOT / app).rglob("*.py")]
-    # The demo's process tree belongs to one site only.
-    texts = {path: path.read_text() for path in modules if path.name != "embedded.py"}
+    # The settings themselves; and the demo's process tree belongs to one site only.
+    texts = {path: path.read_text() for path in modules if path.name not in ("conf.py", "embedded.py")}
     read = {name for text in texts.values() for name in re.findall(r"\bsettings\.(LLM_\w+)", text)}
     assert read <= set(DEFAULTS)
     past_us = [path for path, text in texts.items() if "settings.LLM_" in text and "llmcore.conf" not in text]
     assert past_us == []
+
+
+@pytest.mark.parametrize("limit", [0, -3])
+def test_a_limit_of_calls_that_lets_none_through_is_refused_at_start(bare_site, limit):  # S1
+    bare_site.LLM_MAX_CALLS_IN_FLIGHT = limit
+    with pytest.raises(ImproperlyConfigured, match="Set it to 1 or more"):
+        apps.get_app_config("llmcore").ready()
+
+
+def test_without_a_limit_any_number_of_calls_may_be_in_flight(bare_site):
+    assert most_calls_in_flight() is None

@@ -521,7 +521,7 @@ CLEARED = {
     "Run": {"prompt", "request", "detail", "error", "answer", "findings"},
     "RunStep": {"data"},
     "RunContent": {"value"},
-    "RunPartial": {"text", "thinking", "tool_call"},
+    "RunPartial": {"text", "thinking", "tool_call", "waiting"},
     "WireExchangeRecord": {
         "method",
         "url",

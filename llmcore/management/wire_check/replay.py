@@ -17,6 +17,7 @@ from llmcore.management.wire_check.neutral import call_of, clock_of, messages_of
 from llmcore.management.wire_check.server import Received, Script, serve_script
 from llmcore.messages import JSON, Delta, ModelResponse
 from llmcore.metering.client import ModelClient, open_http
+from llmcore.permits.base import Place
 from llmcore.providers.registry import adapter_for, adapters
 from llmcore.runs.transcript import mend
 from llmcore.trace import WireExchange
@@ -60,6 +61,12 @@ class Recorder:
 
     def delta(self, delta: Delta) -> None:
         """Pieces are not looked at: the response holds their sum."""
+
+    def waiting(self, place: Place) -> None:
+        """Cases need no permits."""
+
+    def waited(self, place: Place, waited_ms: float, *, attempt: int, granted: bool) -> None:
+        """So they wait for none."""
 
     def retry(self, attempt: int, error: ProviderError, wait_s: float) -> None:
         """Cases are tried once."""
