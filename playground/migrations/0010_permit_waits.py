@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("playground", "0007_served_by"),
+        ("playground", "0009_served_by_index"),
     ]
 
     operations = [
