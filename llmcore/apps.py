@@ -26,6 +26,8 @@ class LLMCoreConfig(AppConfig):
         most_calls_in_flight()
         # A site's tools are registered by importing them, as the admin finds each app's `admin.py`.
         autodiscover_modules("llm_tools")
+        # And its prompts.
+        autodiscover_modules("llm_prompts")
         site_hooks()
         # Last, so that it knows the types of artifacts that the apps have registered.
         register_tool(site_tools, site_artifacts)

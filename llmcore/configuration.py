@@ -65,8 +65,9 @@ class LanguageModel:
     Token counts are `None` where unknown. `inline_think` says that the model writes its thinking into the answer
     ("tags": `<think>…</think>` at the start; "prefilled": the opening tag is missing). `thinking_control` says how the
     model is told how much to think: by an effort in words, or by a budget of tokens. `tools_as_json`: the model has no
-    tool calls of its own, so what it wants to do is asked for as JSON. `tokenizer` names the vocabulary that can count
-    its tokens here, `token_ratio` is the correction of such counts that `token_samples` runs have taught.
+    tool calls of its own, so what it wants to do is asked for as JSON. `supports_structured_output`: its answers can be
+    held to a JSON Schema, if the wire has that. `tokenizer` names the vocabulary that can count its tokens here,
+    `token_ratio` is the correction of such counts that `token_samples` runs have taught.
     """
 
     name: str
@@ -80,6 +81,7 @@ class LanguageModel:
     supports_thinking: bool = False
     supports_streaming: bool = True
     supports_images: bool = False
+    supports_structured_output: bool = True
     thinking_control: Literal["effort", "budget"] = "effort"
     inline_think: Literal["tags", "prefilled"] | None = None
     tokenizer: str = ""

@@ -2,7 +2,18 @@
 
 LLMError
 ├── ConfigurationError      a stored record can't be used as it stands; the text says what to change
-├── SecretUnavailable       an API key can't be read (lost encryption key, unset environment variable)
+│   ├── SecretUnavailable       an API key can't be read (lost encryption key, unset environment variable)
+│   ├── InvalidRoot             a prompt pack's prefix or folder can't be used, or a path leads out of it
+│   ├── MissingContent          a file that a prompt pack names isn't there, or says nothing
+│   ├── ConflictingPath         two registrations claim the same prefix, path or name
+│   ├── InvalidManifest         what a prompt declares doesn't fit together
+│   ├── SchemaError             a response schema can't be used; the text never quotes it
+│   │   ├── MissingSchema           it isn't there
+│   │   ├── InvalidSchemaJSON       its file is no JSON
+│   │   └── InvalidSchemaMetadata   it is JSON, but no schema that answers can be held to
+│   ├── UnknownPrompt           no prompt of this name is registered
+│   ├── InvalidTarget           nothing, or nothing usable, says what an answer has to be
+│   └── InvalidInput            an input or a variable of a prompt is missing, unknown or unreadable
 ├── ToolError               raised by a tool: its text goes to the model, which may correct itself
 └── ProviderError           a provider call failed; carried by a `ModelResponse`, not raised by the client
 """
@@ -24,6 +35,50 @@ class ConfigurationError(LLMError):
 
 class SecretUnavailable(ConfigurationError):
     """An API key can't be read: its encryption key is lost or its environment variable is not set."""
+
+
+class InvalidRoot(ConfigurationError):
+    """A prompt pack's prefix or folder can't be used, or a path leads out of it."""
+
+
+class MissingContent(ConfigurationError):
+    """A file that a prompt pack names isn't there, or says nothing."""
+
+
+class ConflictingPath(ConfigurationError):
+    """Two registrations of prompt packs claim the same prefix, path or name."""
+
+
+class InvalidManifest(ConfigurationError):
+    """What a prompt declares doesn't fit together: the order of its tiers, its inputs, its variables."""
+
+
+class SchemaError(ConfigurationError):
+    """A response schema can't be used. The text never quotes the schema."""
+
+
+class MissingSchema(SchemaError):
+    """There is no such schema, or its file isn't there."""
+
+
+class InvalidSchemaJSON(SchemaError):
+    """The file of a schema is no JSON."""
+
+
+class InvalidSchemaMetadata(SchemaError):
+    """It is JSON, but no schema that answers can be held to."""
+
+
+class UnknownPrompt(ConfigurationError):
+    """No prompt of this name is registered."""
+
+
+class InvalidTarget(ConfigurationError):
+    """Nothing, or nothing usable, says what an answer has to be."""
+
+
+class InvalidInput(ConfigurationError):
+    """An input or a variable of a prompt is missing, unknown or unreadable."""
 
 
 class ToolError(LLMError):

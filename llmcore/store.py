@@ -258,6 +258,7 @@ def model_value(row: LanguageModel) -> values.LanguageModel:
         supports_streaming=row.supports_streaming,
         thinking_control=row.thinking_control,  # type: ignore[arg-type]
         supports_images=row.supports_images,
+        supports_structured_output=row.supports_structured_output,
         inline_think=row.inline_think or None,  # type: ignore[arg-type]
         tokenizer=tokenizer,
         token_ratio=correction(ratios),

@@ -29,6 +29,7 @@ class StepKind(StrEnum):
     CONTEXT = "context"  # where the window goes, after each request or dry run
     COMPACTION = "compaction"
     ACTION = "action"
+    VALIDATION = "validation"  # an answer was held to its schema
 
 
 class RequestData(TypedDict, total=False):
@@ -41,6 +42,7 @@ class RequestData(TypedDict, total=False):
     tool_names: list[str]
     tool_choice: str
     parameters: dict[str, JSON]
+    response_schema: str  # digest of what the wire was told of the answer's schema; only where it was
     provider: str  # its slug
     adapter: str
     model: str
@@ -137,6 +139,20 @@ class ActionData(TypedDict, total=False):
     by: str  # the name of the user who decided, empty where nobody did
     reason: str | None  # digest of the reason that the model gets
     again: bool  # approved for the rest of the run
+
+
+class ValidationData(TypedDict, total=False):
+    attempt: int  # of the answers that were held to the schema, from 1
+    valid: bool
+    schema: str  # its name
+    schema_sha256: str
+    native: bool  # whether the provider held the answer to a schema
+    bytes: int  # of the answer
+    answer_sha256: str
+    fenced: bool  # whether it stood in a Markdown fence
+    count: int  # of the objections
+    objections: str | None  # digest of the first of them, each with pointer and message
+    repair: str | None  # digest of the message that tells the model of them; None where it isn't asked again
 
 
 class RetryData(TypedDict, total=False):

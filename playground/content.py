@@ -17,7 +17,7 @@ from llmcore.trace import StepKind
 
 # Fields of steps whose texts are names, digests and words of ours; numbers are figures and stay in any field.
 _OF_REQUEST = frozenset(
-    {"added", "tools", "tool_names", "tool_choice", "parameters", "provider", "adapter", "model"}
+    {"added", "tools", "tool_names", "tool_choice", "parameters", "response_schema", "provider", "adapter", "model"}
     | {"method", "url", "headers", "body_sha256", "body"}
 )
 STEP_METADATA: Mapping[str, frozenset[str]] = {
@@ -39,6 +39,7 @@ STEP_METADATA: Mapping[str, frozenset[str]] = {
     ),
     StepKind.RETRY: frozenset(),
     StepKind.PERMIT: frozenset({"provider"}),
+    StepKind.VALIDATION: frozenset({"schema", "schema_sha256", "answer_sha256", "objections", "repair"}),
     StepKind.ERROR: frozenset({"advice", "kind", "traceback"}),
 }
 ERROR_METADATA = frozenset({"kind", "status", "retryable", "retry_after_s", "advice", "traceback"})
@@ -52,6 +53,7 @@ OWN_DETAILS = frozenset(
         EndReason.DRY_RUN,
         EndReason.EMPTY_ANSWER,
         EndReason.INTERRUPTED,
+        EndReason.INVALID_ANSWER,
         EndReason.MAX_ROUNDS,
         EndReason.TRUNCATED,
     }

@@ -78,12 +78,22 @@ class RunPrinter:
                 mark = self._style.ERROR("✗") if data["is_error"] else self._style.SUCCESS("✓")
                 said = printable(data["preview"])
                 self._line(f"  {mark} {printable(data['name'])} {duration(step.duration_ms)}  {said}")
+            case StepKind.VALIDATION:
+                self._validation(data, contents.get(data["objections"] or ""))
             case StepKind.RETRY:
                 said = printable(str(data["error"]["message"]))
                 failed = f"  attempt {data['attempt']} failed, again in {data['wait_s']:.1f} s: "
                 self._line(self._style.WARNING(failed) + said)
             case StepKind.ERROR:
                 self._line(self._style.ERROR("  error: ") + printable(data["message"]))
+
+    def _validation(self, data: Mapping[str, Any], objections: JSON) -> None:
+        if data["valid"]:
+            self._line(self._style.SUCCESS("  ✓ ") + f"valid against {data['schema']}")
+            return
+        self._line(self._style.WARNING("  ✗ ") + f"not valid against {data['schema']}: {data['count']}")
+        for objection in objections or ():
+            self._line(printable(f"    {objection['pointer'] or '(the whole)'}: {objection['message']}"))
 
     def _response(self, step: RunStep, message: JSON) -> None:
         usage = step.data["usage"] or {}

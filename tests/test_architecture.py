@@ -32,20 +32,25 @@ DJANGO_PARTS = (
     "llmcore.keys",
     "llmcore.permits.database",
     "llmcore.simulation",
+    "llmcore.site_completions",
     "llmcore.store",
     "llmcore.templatetags",
     "llmcore.versions",
 )
-PLAIN_LIBRARIES = {"httpx", "httpcore", "anyio", "jsonschema", "llmcore"}
+# referencing is jsonschema's own part.
+PLAIN_LIBRARIES = {"httpx", "httpcore", "anyio", "jsonschema", "referencing", "regex", "llmcore"}
 
 # From the top down: a part may import those of later rows only, and of its own.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("llmcore.lint",),
+    ("llmcore.lint", "llmcore.structured.completion"),
     ("llmcore.findings",),
     ("llmcore.runs.loop",),
     ("llmcore.runs",),
     ("llmcore.actions",),
-    ("llmcore.prompts", "llmcore.context", "llmcore.tools", "llmcore.metering", "llmcore.detection"),
+    (
+        *("llmcore.prompts", "llmcore.context", "llmcore.tools", "llmcore.metering", "llmcore.detection"),
+        "llmcore.structured",
+    ),
     ("llmcore.providers",),
     ("llmcore.configuration", "llmcore.trace", "llmcore.redaction", "llmcore.permits"),
     ("llmcore.messages",),

@@ -69,6 +69,11 @@ WITH_SAMPLES = [d for d in DOCUMENTS if fences(d, "python") and d.name != "adopt
 def test_python_samples_run(document: Path, tmp_path: Path) -> None:
     """A sample begins with the name of its file; those of one name belong together. Files of tests are run."""
     files: dict[Path, str] = {}
+    for sample in fences(document, "markdown"):
+        first, _, text = sample.partition("\n")
+        if name := re.fullmatch(r"<!-- ([\w/]+\.md) -->", first):
+            (tmp_path / name[1]).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name[1]).write_text(text)
     for sample in fences(document, "python"):
         first, _, rest = sample.partition("\n")
         name = re.fullmatch(r"# ([\w/]+\.py)", first)

@@ -169,6 +169,7 @@ class LanguageModelAdmin(admin.ModelAdmin):
                     "supports_temperature",
                     ("supports_thinking", "thinking_control"),
                     "supports_images",
+                    "supports_structured_output",
                     "inline_think",
                 ],
                 "description": gettext_lazy("Only what is ticked is asked of the model."),

@@ -52,6 +52,7 @@ def compatible_model(name: str, entry: Mapping[str, JSON]) -> LanguageModel:
         supports_temperature="temperature" in named if named else True,
         supports_thinking="reasoning" in named or entry.get("thinking") is True,
         supports_images="image" in words(architecture.get("input_modalities")) or able.get("vision") is True,
+        supports_structured_output="structured_outputs" in named if named else True,
         prices=prices_in(mapping(entry.get("pricing"))),
     )
 

@@ -55,6 +55,7 @@ def new_model(provider: Provider, model: ModelValue) -> LanguageModel:
         supports_thinking=model.supports_thinking,
         thinking_control=model.thinking_control,
         supports_images=model.supports_images,
+        supports_structured_output=model.supports_structured_output,
         input_price=prices.input,
         cache_read_price=prices.cache_read,
         cache_creation_price=prices.cache_creation,

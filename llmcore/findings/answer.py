@@ -89,6 +89,27 @@ def _is_empty(call: ModelRound) -> bool:
 
 
 @finder
+def not_as_the_schema_asks(view: RunView) -> Iterator[Finding]:
+    for check in view.checks:
+        if check.data["valid"]:
+            continue
+        again, count = bool(check.data["repair"]), check.data["count"]
+        found = "one place" if count == 1 else f"{count} places"
+        yield Finding(
+            id="answer_schema_violation",
+            severity=Severity.WARNING if again else Severity.ERROR,
+            title=f"The answer of round {check.round} doesn't fit the schema `{check.data['schema']}` in {found}",
+            detail="The model was told and answered again, which takes a round."
+            if again
+            else "No repair was left. Allow more of them, simplify the schema, or use another model.",
+            impact="+1 round" if again else "",
+            sequence=check.sequence,
+            tab="validation",
+            where=f"Round {check.round}, answer checked",
+        )
+
+
+@finder
 def content_filtered(view: RunView) -> Iterator[Finding]:
     for call in view.rounds:
         refusal, error = call.got.get("refusal"), call.error

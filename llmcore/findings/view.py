@@ -198,6 +198,11 @@ class RunView:
         return [step for step in self.steps if step.kind is StepKind.ACTION and step.data.get("event") == "decided"]
 
     @cached_property
+    def checks(self) -> list[RunStep]:
+        """Where answers were held to their schema, in order."""
+        return [step for step in self.steps if step.kind is StepKind.VALIDATION]
+
+    @cached_property
     def waited_ms(self) -> float:
         """How long the run waited for decisions: in each turn as long as for the last of its actions."""
         longest: dict[str, float] = {}

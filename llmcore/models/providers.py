@@ -156,6 +156,11 @@ class LanguageModel(models.Model):
     )
     supports_streaming = models.BooleanField(_("streaming"), default=True)
     supports_images = models.BooleanField(_("images"), default=False)
+    supports_structured_output = models.BooleanField(
+        _("structured output"),
+        default=True,
+        help_text=_("Its answers can be held to a JSON Schema. Else the schema is said in the prompt."),
+    )
     inline_think = models.CharField(
         _("writes its thinking into the answer"), max_length=10, blank=True, default="", choices=InlineThink.choices
     )

@@ -10,6 +10,7 @@ from typing import Any
 from llmcore.configuration import Provider, Secret
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall, ToolSpec
+from llmcore.providers import derived_schemas
 from llmcore.providers.anthropic_reading import ANTHROPIC_USAGE, WIRE, anthropic_stream, read_anthropic_reply
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
 from llmcore.providers.blocks import extra_of, in_order
@@ -39,6 +40,7 @@ class Anthropic(Adapter):
     supports_tool_choice_none = True
     listing_path = "/models?limit=1000"
     unknown_parameters = frozenset({"seed"})
+    schema_rules = derived_schemas.ANTHROPIC
 
     def cache_rules(self, model: str) -> CacheRules:
         return anthropic_rules(model)

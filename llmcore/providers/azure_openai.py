@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from llmcore.configuration import Provider, Secret
-from llmcore.providers import prompt_cache
+from llmcore.providers import derived_schemas, prompt_cache
 from llmcore.providers.base import ModelCall
 from llmcore.providers.openai_chat import Dialect, OpenAIChat
 
@@ -16,6 +16,7 @@ AZURE_OPENAI = Dialect(
     returns_thinking=False,
     max_id_chars=40,
     cache=prompt_cache.OPENAI,
+    schemas=derived_schemas.OPENAI_STRICT,
 )
 
 

@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 from llmcore.configuration import LanguageModel, Parameters, Provider, Secret
 from llmcore.messages import JSON, Delta, Message, ModelResponse, ToolSpec
+from llmcore.providers import derived_schemas
+from llmcore.providers.derived_schemas import SchemaRules
 from llmcore.providers.prompt_cache import UNKNOWN, CacheRules
 from llmcore.providers.usage_fields import OPENAI_USAGE, UsageFields
 
@@ -28,7 +30,8 @@ TRANSPORT_HEADERS = {"accept-encoding": "identity", "user-agent": "llmcore"}
 class ModelCall:
     """Everything about one provider call but its messages.
 
-    `tool_choice` is "auto", "none", "required" or a tool's name; it means nothing without tools.
+    `tool_choice` is "auto", "none", "required" or a tool's name; it means nothing without tools. `response_schema` is
+    what the wire is told of the schema that the answer has to fit (`Adapter.derived_schema`).
     """
 
     provider: Provider
@@ -106,6 +109,10 @@ class Adapter(ABC):
     stream_media_type: str = "text/event-stream"
     # Parameters that the wire has no field for.
     unknown_parameters: frozenset[str] = frozenset()
+    # Whether answers can be held to a schema; else the wire can at most be told that they are to be JSON.
+    holds_schemas: bool = True
+    # What it takes of one.
+    schema_rules: SchemaRules = derived_schemas.ANY
     # What our counts are made of.
     usage_fields: UsageFields = OPENAI_USAGE
 
@@ -136,6 +143,10 @@ class Adapter(ABC):
         if parameters.tool_choice is not None and not model.supports_tool_choice:
             reasons["tool_choice"] = f"It is not supported by the model {model.name}."
         return reasons
+
+    def derived_schema(self, schema: JSON) -> JSON:
+        """`schema` as this wire takes it, for `ModelCall.response_schema`; `None` where answers can't be held to it."""
+        return derived_schemas.derived(schema, self.schema_rules) if self.holds_schemas else None
 
     def cache_rules(self, model: str) -> CacheRules:
         """What is known of the service's prompt cache for this model."""

@@ -19,6 +19,8 @@ DEEPSEEK = Dialect(
 class DeepSeek(OpenAIChat):
     """The wire format of DeepSeek."""
 
+    holds_schemas = False
+
     def __init__(self) -> None:
         super().__init__(DEEPSEEK)
 

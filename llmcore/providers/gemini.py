@@ -10,6 +10,7 @@ from urllib.parse import quote
 from llmcore.configuration import Provider, Secret
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall, ToolSpec
+from llmcore.providers import derived_schemas
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
 from llmcore.providers.blocks import extra_of, in_order
 from llmcore.providers.gemini_reading import GEMINI_USAGE, WIRE, gemini_stream, read_gemini_reply
@@ -39,6 +40,7 @@ class Gemini(Adapter):
     supports_tool_choice_none = True
     listing_path = "/models?pageSize=1000"
     unknown_parameters = frozenset({"parallel_tool_calls"})
+    schema_rules = derived_schemas.GEMINI
 
     def cache_rules(self, model: str) -> CacheRules:
         return gemini_rules(model)

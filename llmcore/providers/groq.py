@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmcore.configuration import ThinkingEffort
 from llmcore.messages import JSON
-from llmcore.providers import prompt_cache
+from llmcore.providers import derived_schemas, prompt_cache
 from llmcore.providers.base import ModelCall
 from llmcore.providers.openai_chat import Dialect, OpenAIChat
 
@@ -16,6 +16,7 @@ GROQ = Dialect(
     asks_for_usage=False,
     returns_thinking=False,
     cache=prompt_cache.GROQ,
+    schemas=derived_schemas.OPENAI_STRICT,
 )
 
 

@@ -41,6 +41,8 @@ class JsonTools(Adapter):
         self.stream_media_type = inner.stream_media_type
         self.unknown_parameters = inner.unknown_parameters - {"tool_choice"}
         self.usage_fields = inner.usage_fields
+        self.holds_schemas = inner.holds_schemas
+        self.schema_rules = inner.schema_rules
 
     def base_url(self, provider: Provider) -> str:
         return self._inner.base_url(provider)

@@ -8,6 +8,7 @@ from typing import Any
 from llmcore.configuration import Provider
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall
+from llmcore.providers import derived_schemas
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
 from llmcore.providers.json_text import encode_json
 from llmcore.providers.ollama_reading import OLLAMA_USAGE, THINKING_FIELD, OllamaStream, read_ollama_reply
@@ -24,6 +25,7 @@ class Ollama(Adapter):
     needs_key = False
     listing_path = "/api/tags"
     unknown_parameters = frozenset({"parallel_tool_calls", "tool_choice"})
+    schema_rules = derived_schemas.OLLAMA
     stream_media_type = "application/x-ndjson"
 
     def encode(self, unit: Sequence[Message], call: ModelCall) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 from llmcore.configuration import ThinkingEffort
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall, ToolSpec
-from llmcore.providers import prompt_cache
+from llmcore.providers import derived_schemas, prompt_cache
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
 from llmcore.providers.json_text import encode_json
 from llmcore.providers.openai_reading import chat_stream, read_chat_reply
@@ -34,6 +34,7 @@ class Dialect:
     # The longest id of a call that is accepted in the history.
     max_id_chars: int | None = None
     cache: prompt_cache.CacheRules = prompt_cache.UNKNOWN
+    schemas: derived_schemas.SchemaRules = derived_schemas.ANY
 
 
 OPENAI_COMPAT = Dialect(name="openai_compat", label="OpenAI-compatible server", needs_key=False)
@@ -46,6 +47,7 @@ OPENAI = Dialect(
     returns_thinking=False,
     max_id_chars=40,
     cache=prompt_cache.OPENAI,
+    schemas=derived_schemas.OPENAI_STRICT,
 )
 
 
@@ -60,6 +62,7 @@ class OpenAIChat(Adapter):
         self.label = dialect.label
         self.default_base_url = dialect.default_base_url
         self.needs_key = dialect.needs_key
+        self.schema_rules = dialect.schemas
 
     def cache_rules(self, model: str) -> prompt_cache.CacheRules:
         return self.dialect.cache

@@ -8,6 +8,7 @@ from typing import Any
 from llmcore.configuration import Provider
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, ModelResponse, Part, ToolCall, ToolSpec
+from llmcore.providers import derived_schemas
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
 from llmcore.providers.blocks import extra_of, in_order
 from llmcore.providers.json_text import encode_json
@@ -27,6 +28,7 @@ class OpenAIResponses(Adapter):
     default_base_url = "https://api.openai.com/v1"
     supports_tool_choice_none = True
     unknown_parameters = frozenset({"seed", "stop"})
+    schema_rules = derived_schemas.OPENAI_STRICT
 
     def cache_rules(self, model: str) -> CacheRules:
         return OPENAI

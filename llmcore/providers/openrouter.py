@@ -6,11 +6,18 @@ from collections.abc import Sequence
 
 from llmcore.configuration import ThinkingEffort
 from llmcore.messages import JSON, Message
+from llmcore.providers import derived_schemas
 from llmcore.providers.base import ModelCall, WireRequest
 from llmcore.providers.cache_marks import CACHE_MARK, at_most
 from llmcore.providers.openai_chat import Dialect, OpenAIChat, content_part
 
-OPENROUTER = Dialect(name="openrouter", label="OpenRouter", default_base_url="https://openrouter.ai/api/v1")
+OPENROUTER = Dialect(
+    name="openrouter",
+    label="OpenRouter",
+    default_base_url="https://openrouter.ai/api/v1",
+    # The strictest rules among the services behind it.
+    schemas=derived_schemas.OPENAI_STRICT,
+)
 # The services behind it that cache only what is marked.
 CACHE_WHERE_MARKED = ("anthropic/", "~anthropic/", "google/gemini")
 MAX_MARKS = 4

@@ -6,6 +6,8 @@ from llmcore.errors import ErrorKind, ProviderError
 from llmcore.messages import FinishReason, ModelResponse
 from llmcore.runs.outcome import EndReason, Outcome
 from llmcore.runs.state import Progress
+from llmcore.structured.expected import Expected
+from llmcore.structured.validation import Check
 
 # Failures that have an end of their own; all others are `provider_failed`.
 END_OF_FAILURE = {
@@ -50,6 +52,13 @@ def of_answer(progress: Progress) -> Outcome | None:
         case FinishReason.STOP:
             return Outcome(reason=EndReason.COMPLETED, answer=answer)
     return None
+
+
+def invalid(expected: Expected, check: Check, answer: str) -> Outcome:
+    """The answer isn't what it has to be, and the model has had its chances."""
+    found = "1 objection" if check.count == 1 else f"{check.count} objections"
+    detail = f"The answer doesn't fit the schema “{expected.schema.id}”: {found}."
+    return Outcome(reason=EndReason.INVALID_ANSWER, detail=detail, answer=answer)
 
 
 def at_round_limit(progress: Progress, max_rounds: int) -> Outcome:

@@ -7,7 +7,10 @@ from dataclasses import replace
 
 from llmcore.configuration import Parameters, Route
 from llmcore.errors import ConfigurationError, ErrorKind
+from llmcore.messages import ToolSpec
 from llmcore.metering.client import Completion
+from llmcore.providers.base import ModelCall
+from llmcore.structured.expected import Expected, asked_of
 
 # What is wrong with the request, the key or the prompt would be hidden, not healed, by asking elsewhere.
 PASSING = frozenset(
@@ -49,6 +52,19 @@ def fitted(parameters: Parameters, route: Route) -> Parameters:
     """The parameters as a fallback is asked with them: no more output than it can give, which it would refuse."""
     cap, wanted = route.model.max_output_tokens, parameters.max_tokens
     return replace(parameters, max_tokens=cap) if cap and wanted and wanted > cap else parameters
+
+
+def call_to(
+    route: Route, parameters: Parameters, specs: tuple[ToolSpec, ...], expected: Expected | None = None
+) -> ModelCall:
+    """A call of the model of `route`, which is held to what is `expected` of its answer, where it can be."""
+    return ModelCall(
+        provider=route.provider,
+        model=route.model,
+        parameters=parameters,
+        tools=specs if route.model.supports_tools else (),
+        response_schema=asked_of(route, expected.schema).wire_schema if expected else None,
+    )
 
 
 def place_of(at: str, routes: Sequence[Route]) -> int:

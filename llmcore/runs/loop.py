@@ -19,9 +19,10 @@ from llmcore.prompts.provenance import Segment
 from llmcore.providers.base import ModelCall, Transcript, WireRequest
 from llmcore.providers.registry import adapter_of
 from llmcore.runs import endings
+from llmcore.runs.answer_checks import AnswerChecks
 from llmcore.runs.calls import CallRunner
 from llmcore.runs.editing import portable
-from llmcore.runs.fallback import Chain, fitted
+from llmcore.runs.fallback import Chain, call_to, fitted
 from llmcore.runs.hooks import Hooks
 from llmcore.runs.objections import Objections
 from llmcore.runs.outcome import EndReason, Outcome
@@ -63,6 +64,7 @@ class _Run:
     transcript: Transcript
     account: Account
     calls: CallRunner
+    checks: AnswerChecks
     reviewer: Reviewer
     max_rounds: int
     margin_percent: float
@@ -185,7 +187,7 @@ class ToolLoop:
         """What ends the run here, if anything does."""
         if run.past_limit:
             return endings.at_round_limit(run.progress, run.max_rounds)
-        if outcome := endings.of_answer(run.progress):
+        if (outcome := endings.of_answer(run.progress)) and (outcome := run.checks.held(outcome, run.chain.route)):
             return outcome
         if self._is_cancelled:
             return Outcome(reason=EndReason.CANCELLED, detail="The run was cancelled.", answer=run.progress.answer)
@@ -247,7 +249,7 @@ class ToolLoop:
         what only the model before it understands."""
         run.progress.fall_back_to(route.name)
         run.progress.rounds_used -= 1
-        run.call = self._call_to(route, fitted(run.parameters, route), run.specs)
+        run.call = call_to(route, fitted(run.parameters, route), run.specs, run.progress.expected)
         run.transcript, run.sent = self._client.transcript(run.call), 0
         run.account = self._account_of(route, run.margin_percent)
         self._recorder.begin_anew()
@@ -256,11 +258,6 @@ class ToolLoop:
         account = Account(route.model, margin_percent=margin_percent, segments=self._segments)
         account.go_on(self._steps, provider=route.provider.slug)
         return account
-
-    @staticmethod
-    def _call_to(route: Route, parameters: Parameters, specs: tuple[ToolSpec, ...]) -> ModelCall:
-        tools = specs if route.model.supports_tools else ()
-        return ModelCall(provider=route.provider, model=route.model, parameters=parameters, tools=tools)
 
     async def _answer_calls(self, run: _Run) -> Proposal | None:
         """Give each call of the last answer its result; none runs before all that need a decision have one."""
@@ -312,7 +309,7 @@ class ToolLoop:
         specs = tuple(tool.spec for tool in offered.values())
         chain = Chain(self._routes, state.route)
         parameters = fitted(state.parameters, chain.route) if state.route else state.parameters
-        call = self._call_to(chain.route, parameters, specs)
+        call = call_to(chain.route, parameters, specs, state.expected)
         runner = ToolRunner(
             context=self._context, cancelled=cancelled, redact=self._redact, after_tool=self._after_tool
         )
@@ -336,6 +333,7 @@ class ToolLoop:
             transcript=self._client.transcript(call),
             account=self._account_of(chain.route, state.limits.margin_percent),
             calls=calls,
+            checks=AnswerChecks(progress, self._recorder),
             reviewer=Reviewer(policy=self._policy, objections=objections, runner=runner),
             max_rounds=state.limits.max_rounds,
             margin_percent=state.limits.margin_percent,

@@ -31,6 +31,7 @@ class EndReason(StrEnum):
     TRUNCATED = "truncated"
     CONTENT_FILTERED = "content_filtered"
     EMPTY_ANSWER = "empty_answer"
+    INVALID_ANSWER = "invalid_answer"
     BUDGET_EXHAUSTED = "budget_exhausted"
     CONTEXT_EXHAUSTED = "context_exhausted"
     PROVIDER_FAILED = "provider_failed"
@@ -48,6 +49,7 @@ STATUS_OF: dict[EndReason, RunStatus] = {
     EndReason.TRUNCATED: RunStatus.INCOMPLETE,
     EndReason.CONTENT_FILTERED: RunStatus.INCOMPLETE,
     EndReason.EMPTY_ANSWER: RunStatus.INCOMPLETE,
+    EndReason.INVALID_ANSWER: RunStatus.INCOMPLETE,
     EndReason.BUDGET_EXHAUSTED: RunStatus.INCOMPLETE,
     EndReason.CONTEXT_EXHAUSTED: RunStatus.INCOMPLETE,
     EndReason.PROVIDER_FAILED: RunStatus.FAILED,
@@ -74,6 +76,7 @@ EXIT_CODE_OF: dict[EndReason, int] = {
     EndReason.APPROVAL_EXPIRED: 19,
     EndReason.INTERRUPTED: 20,
     EndReason.INTERNAL_ERROR: 21,
+    EndReason.INVALID_ANSWER: 23,
 }
 
 # The run has no end yet: it waits for a decision about a proposed action.

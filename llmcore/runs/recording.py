@@ -150,6 +150,16 @@ class Recorder:
             }
             self._trace.record(StepKind.ACTION, round=proposal.round, data=data)
 
+    def validated(
+        self, facts: Mapping[str, JSON], objections: Sequence[JSON], repair: Message | None, *, round: int
+    ) -> None:
+        """An answer was held to its schema: what of that is no content, and what is. `repair` tells the model of it."""
+        if self._trace is None:
+            return
+        kept = self._trace.keep(list(objections)) if objections else None
+        told = self._trace.keep_message(repair) if repair else None
+        self._trace.record(StepKind.VALIDATION, round=round, data={**facts, "objections": kept, "repair": told})
+
     def tool_call(
         self, call: ToolCall, tool: Tool | None, *, judged: Judged | None = None, repeat: int, round: int
     ) -> None:
@@ -272,6 +282,8 @@ class Recorder:
                 "adapter": call.provider.adapter,
                 "model": call.model.name,
             }
+            if call.response_schema is not None:
+                self._description["response_schema"] = self._trace.keep(call.response_schema)
         return self._description
 
     def _kept(self, text: str | None) -> str | None:

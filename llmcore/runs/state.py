@@ -10,6 +10,7 @@ from llmcore.actions.proposals import Decision, DecisionKind
 from llmcore.configuration import Limits, Parameters
 from llmcore.messages import JSON, FinishReason, Message, ToolCall, digest_of
 from llmcore.runs.transcript import interrupted, split_results
+from llmcore.structured.expected import Expected
 from llmcore.tools.base import Effect
 from llmcore.tools.results import FailureKind
 from llmcore.trace import RunStep, StepKind
@@ -24,7 +25,8 @@ class RunState:
     (tool and canonical arguments) to how often it was made. `rounds_used` counts provider calls. `finish_reason` is
     why the model stopped in the last of them; `None` means that the transcript awaits an answer. `decisions` are what
     people decided about proposed calls, by call id. `route` names the model that the run fell back to, empty where it
-    didn't; the first `foreign` messages are from before that: another model wrote them.
+    didn't; the first `foreign` messages are from before that: another model wrote them. `expected` says what the answer
+    has to be, where it has to be JSON; `repairs_used` counts how often the model was told that it isn't.
     """
 
     messages: tuple[Message, ...]
@@ -37,6 +39,8 @@ class RunState:
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     route: str = ""
     foreign: int = 0
+    expected: Expected | None = None
+    repairs_used: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -50,6 +54,8 @@ class RunState:
             "decisions": {call_id: decision.to_json() for call_id, decision in self.decisions.items()},
             "route": self.route,
             "foreign": self.foreign,
+            "expected": self.expected and self.expected.to_json(),
+            "repairs_used": self.repairs_used,
         }
 
     @classmethod
@@ -66,6 +72,8 @@ class RunState:
             decisions={k: Decision.from_json(value) for k, value in data.get("decisions", {}).items()},
             route=data.get("route", ""),
             foreign=data.get("foreign", 0),
+            expected=Expected.from_json(data["expected"]) if data.get("expected") else None,
+            repairs_used=data.get("repairs_used", 0),
         )
 
 
@@ -81,6 +89,8 @@ class Progress:
         self.decisions = dict(state.decisions)
         self.route = state.route
         self.foreign = state.foreign
+        self.expected = state.expected
+        self.repairs_used = state.repairs_used
 
     def state(self) -> RunState:
         return replace(
@@ -92,6 +102,7 @@ class Progress:
             decisions=self.decisions,
             route=self.route,
             foreign=self.foreign,
+            repairs_used=self.repairs_used,
         )
 
     def fall_back_to(self, route: str) -> None:
@@ -105,6 +116,12 @@ class Progress:
         if message.tool_calls and finish_reason in (FinishReason.STOP, None):
             finish_reason = FinishReason.TOOL_CALLS
         self.finish_reason = finish_reason or FinishReason.STOP
+
+    def ask_again(self, repair: Message) -> None:
+        """Tell the model what is wrong with its answer."""
+        self.messages.append(repair)
+        self.repairs_used += 1
+        self.finish_reason = None
 
     @property
     def answer(self) -> str:
@@ -183,6 +200,8 @@ def replay(initial: RunState, steps: Iterable[RunStep], contents: Mapping[str, J
                 if not data["error"]:
                     reason = FinishReason(data["finish_reason"]) if data["finish_reason"] else None
                     progress.add_answer(Message.from_json(contents[data["message"]]), reason)
+            case StepKind.VALIDATION if data.get("repair"):
+                progress.ask_again(Message.from_json(contents[data["repair"]]))
             case StepKind.ACTION if data["event"] == "decided":
                 progress.decisions[data["call_id"]] = Decision(
                     kind=DecisionKind(data["decision"]),

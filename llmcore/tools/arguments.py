@@ -38,10 +38,12 @@ def validator_for(parameters: dict[str, JSON]) -> Draft202012Validator:
 
 def objections(validator: Draft202012Validator, arguments: dict[str, JSON]) -> list[str]:
     """What the schema has against `arguments`, each with a JSON pointer to the place."""
-    if _has_more_values(arguments, MAX_VALUES):
+    if has_more_values(arguments, MAX_VALUES):
         return [f"the arguments: hold more than {MAX_VALUES:,} values; split them over several calls"]
     errors = sorted(validator.iter_errors(arguments), key=lambda error: [str(step) for step in error.absolute_path])
-    found = [line for error in errors for line in _lines(error)]
+    # Of several missing members each error names them all.
+    lines = (f"{where or 'the arguments'}: {what}" for error in errors for where, what in located(error))
+    found = list(dict.fromkeys(lines))
     if len(found) > MAX_OBJECTIONS:
         found[MAX_OBJECTIONS:] = [f"and {len(found) - MAX_OBJECTIONS} more"]
     return found
@@ -57,7 +59,8 @@ def pointer_to(path: Iterable[str | int]) -> str:
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
-def _has_more_values(value: JSON, bound: int) -> bool:
+def has_more_values(value: JSON, bound: int) -> bool:
+    """Whether `value` holds more than `bound` values, itself and those inside others counted."""
     stack = [value]
     while stack and bound >= 0:
         item = stack.pop()
@@ -69,21 +72,22 @@ def _has_more_values(value: JSON, bound: int) -> bool:
     return bool(stack)
 
 
-def _lines(error: ValidationError) -> list[str]:
+def located(error: ValidationError, *, stranger: str = "is not a parameter") -> list[tuple[str, str]]:
+    """What an error says, each with its JSON pointer. A `stranger` is a member that the schema doesn't know."""
     if inner := _closest_alternative(error):
-        return [line for each in inner for line in _lines(each)]
+        return [found for each in inner for found in located(each, stranger=stranger)]
     where = pointer_to(error.absolute_path)
     if error.validator == "required":
         missing = [name for name in _names(error.validator_value) if name not in _names(error.instance)]
-        return [f"{where}{pointer_to([name])}: is required" for name in missing]
+        return [(where + pointer_to([name]), "is required") for name in missing]
     if error.validator == "additionalProperties" and isinstance(error.schema, dict):
         known = error.schema.get("properties", {})
         extra = [name for name in _names(error.instance) if name not in known]
-        return [f"{where}{pointer_to([name])}: is not a parameter; known are {', '.join(known)}" for name in extra]
+        return [(where + pointer_to([name]), f"{stranger}; known are {', '.join(known)}") for name in extra]
     message = error.message
     if len(message) > MAX_OBJECTION_CHARS:
         message = f"{message[:MAX_OBJECTION_CHARS]}…"
-    return [f"{where or 'the arguments'}: {message}"]
+    return [(where, message)]
 
 
 def _closest_alternative(error: ValidationError) -> list[ValidationError]:

@@ -127,19 +127,20 @@ def check_parameters(parameters: Schema, where: str) -> None:
     if parameters.get("type") != "object":
         raise ConfigurationError(f"{where} needs a JSON Schema of type object")
     # A reference to another document would be fetched from wherever it points to.
-    if foreign := next(_foreign_references(parameters), None):
+    if foreign := next(foreign_references(parameters), None):
         raise ConfigurationError(f"{where} refers to another document, {foreign!r}; only references inside it are read")
 
 
-def _foreign_references(schema: JSON) -> typing.Iterator[str]:
+def foreign_references(schema: JSON) -> typing.Iterator[str]:
+    """The references of a schema to other documents."""
     if isinstance(schema, dict):
         for key, value in schema.items():
             if key in ("$ref", "$dynamicRef") and isinstance(value, str) and not value.startswith("#"):
                 yield value
-            yield from _foreign_references(value)
+            yield from foreign_references(value)
     elif isinstance(schema, list):
         for value in schema:
-            yield from _foreign_references(value)
+            yield from foreign_references(value)
 
 
 def _record(hint: Any, where: str, inside: tuple[Any, ...]) -> Schema:

@@ -21,6 +21,7 @@ from playground.reading.panels import (
     thinking,
     tool_run,
     tools,
+    validation,
     window,
 )
 from playground.reading.panels import tokens as tokens_panel
@@ -109,6 +110,8 @@ def tabs_of(record: StepRecord) -> list[Tab]:
             return tool_run.tabs(record)
         case StepKind.ACTION:
             return approval.tabs(record)
+        case StepKind.VALIDATION:
+            return validation.tabs(record)
         case StepKind.RETRY | StepKind.ERROR:
             return failure.tabs(record)
         case _:

@@ -36,6 +36,7 @@ END_LOOKS: dict[EndReason, Look] = {
     EndReason.TRUNCATED: Look("Cut off", "cut", "truncated"),
     EndReason.CONTENT_FILTERED: Look("Filtered", "shield", "filtered"),
     EndReason.EMPTY_ANSWER: Look("Empty answer", "empty", "empty"),
+    EndReason.INVALID_ANSWER: Look("Invalid answer", "braces", "invalid"),
     EndReason.BUDGET_EXHAUSTED: Look("Budget used up", "tag", "budget"),
     EndReason.CONTEXT_EXHAUSTED: Look("Context full", "compress", "context"),
     EndReason.PROVIDER_FAILED: Look("Provider failed", "plug", "provider"),

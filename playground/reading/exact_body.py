@@ -9,7 +9,7 @@ from typing import Any
 
 from llmcore.configuration import LanguageModel, Parameters, Provider
 from llmcore.errors import ConfigurationError
-from llmcore.messages import Message, ToolSpec
+from llmcore.messages import JSON, Message, ToolSpec
 from llmcore.prompts.layout import Layout, lay_out
 from llmcore.prompts.provenance import Segment
 from llmcore.providers.base import ModelCall, Transcript
@@ -101,7 +101,13 @@ def _call(record: StepRecord) -> ModelCall:
         parameters=Parameters.from_json(data["parameters"]),
         tools=tuple(ToolSpec.from_json(tool) for tool in tools),
         tool_choice=data["tool_choice"],
+        response_schema=_response_schema(record),
     )
+
+
+def _response_schema(record: StepRecord) -> JSON:
+    digest = record.first.data.get("response_schema")
+    return record.content(digest) if digest else None
 
 
 def _messages(record: StepRecord) -> list[Message] | None:

@@ -9,6 +9,7 @@ from llmcore.context.budget import WindowUse
 from llmcore.runs.outcome import EndReason
 from llmcore.tools.results import FailureKind
 from llmcore.trace import StepKind
+from playground.numbers import plural
 from playground.reading.lines import Badge, Bar, Line
 from playground.reading.step_rows import StepRow
 from playground.reading.window_bar import WindowBar
@@ -68,6 +69,8 @@ class LineReader:
                     self._tool_result(step)
                 case StepKind.ACTION:
                     self._action(step)
+                case StepKind.VALIDATION:
+                    self._validation(step)
                 case StepKind.RETRY:
                     self._retry(step)
                 case StepKind.ERROR:
@@ -212,6 +215,18 @@ class LineReader:
         line.bars = [Bar(step.started_ms, 0.0, "approval")]
         line.badges.append(Badge("waits", "appr"))
         self._actions[call_id] = line
+
+    def _validation(self, step: StepRow) -> None:
+        valid, count = bool(step.data.get("valid")), step.data.get("count") or 0
+        line = self._add(
+            step, name="Answer checked", icon="check" if valid else "braces", css="valid" if valid else "invalid"
+        )
+        if valid:
+            line.badges.append(Badge("valid", "new"))
+        else:
+            again = bool(step.data.get("repair"))
+            line.failed = not again
+            line.badges.append(Badge(plural(count, "objection"), "chg" if again else "err"))
 
     def _retry(self, step: StepRow) -> None:
         attempt = step.data.get("attempt") or 1

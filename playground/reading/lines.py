@@ -83,7 +83,9 @@ class Line:
     def icon_css(self) -> str:
         if self.failed:
             return "err"
-        return {"tool": "tool", "call": "", "retry": "warn", "approval": "appr"}.get(self.css, "sys")
+        return {"tool": "tool", "call": "", "retry": "warn", "approval": "appr", "valid": "ok", "invalid": "warn"}.get(
+            self.css, "sys"
+        )
 
     @property
     def end_ms(self) -> float:

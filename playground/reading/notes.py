@@ -45,6 +45,7 @@ WHAT = {
     EndReason.TRUNCATED: "The model reached its output cap in the middle of the answer.",
     EndReason.CONTENT_FILTERED: "The provider's content filter stopped the answer.",
     EndReason.EMPTY_ANSWER: "The model answered with nothing: no text and no tool call.",
+    EndReason.INVALID_ANSWER: "The answer doesn't fit its schema, and the model has had its chances to correct it.",
     EndReason.BUDGET_EXHAUSTED: "The budget is used up.",
     EndReason.CONTEXT_EXHAUSTED: "The prompt no longer fits the model's context window.",
     EndReason.PROVIDER_FAILED: "The provider failed.",
@@ -62,6 +63,8 @@ NEXT = {
     EndReason.TRUNCATED: "Allow more output tokens, or ask for a shorter answer.",
     EndReason.CONTENT_FILTERED: "Reword the prompt, or use another model.",
     EndReason.EMPTY_ANSWER: "Run it again, or change the prompt.",
+    EndReason.INVALID_ANSWER: "The step “Answer checked” names each place. Allow one more repair, simplify the schema, "
+    "or use another model.",
     EndReason.BUDGET_EXHAUSTED: "Raise the budget, or wait for the next period.",
     EndReason.CONTEXT_EXHAUSTED: "Shorten the prompt, limit what tools return, or choose a model with a larger window.",
     EndReason.CANCELLED: "Retry makes the last round again, as a new run; Re-run starts from the beginning.",

@@ -128,6 +128,8 @@ def places_of_step(row: StepRow, line: Line) -> Iterator[Place]:
         case StepKind.CONTEXT:
             # Nothing but figures.
             pass
+        case StepKind.VALIDATION:
+            yield place("validation", data.get("objections"))
         case _:
             yield place("data", text=texts_in(data))
 

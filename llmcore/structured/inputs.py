@@ -1,0 +1,125 @@
+"""Named inputs of a prompt: what is given, what of it the prompt shows, and how it stands in the text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from llmcore.errors import ConfigurationError, InvalidInput
+from llmcore.messages import JSON
+from llmcore.structured.validation import read_answer
+
+JSON_TYPE = "application/json"
+# Digits of a digest: nobody can write a text that ends its own block.
+MARK_DIGITS = 16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Material:
+    """What is given for an input. `media_type` is that of the input unless said otherwise; `origin` is where the bytes
+    come from, for people: it never reaches a model."""
+
+    data: bytes
+    media_type: str = ""
+    origin: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Projected:
+    """What a prompt shows of a material: `data`, and what the manifest of a completion keeps of the whole
+    (`provenance`: digests and counts, no contents)."""
+
+    data: bytes
+    provenance: Mapping[str, JSON] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Input:
+    """An input that a prompt declares, placed in its files as `{{name}}`.
+
+    `project` makes of the bytes that are given what the prompt shows; it gets `None` where nothing was given, and says
+    with a ValueError what is wrong with the bytes. Media types are `application/json` and those of text. `example` is
+    something to try the prompt with.
+    """
+
+    name: str
+    label: str = ""
+    media_type: str = "text/plain"
+    required: bool = True
+    project: Callable[[bytes | None], Projected] | None = None
+    example: str = ""
+
+    @property
+    def title(self) -> str:
+        return self.label or self.name.replace("_", " ").capitalize()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownInput:
+    """An input as a prompt shows it: `data` are the projected bytes, `given` says whether there was a material."""
+
+    input: Input
+    data: bytes
+    given: bool
+    origin: str = ""
+    provenance: Mapping[str, JSON] = field(default_factory=dict)
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def block(self) -> str:
+        """The labelled block in the prompt; an empty input keeps its name, and no block is blank."""
+        mark = self.sha256[:MARK_DIGITS]
+        opening = f'<input name="{self.input.name}" type="{self.input.media_type}" mark="{mark}">'
+        return f"{opening}\n{self.data.decode('utf-8') or ' '}\n</input {mark}>"
+
+    def manifest(self) -> dict[str, JSON]:
+        return {
+            "name": self.input.name,
+            "media_type": self.input.media_type,
+            "given": self.given,
+            "bytes": len(self.data),
+            "sha256": self.sha256,
+            "provenance": dict(self.provenance),
+            "origin": self.origin,
+        }
+
+
+def show(input: Input, material: Material | None, *, prompt: str) -> ShownInput:
+    """The input as the prompt shows it. InvalidInput names the prompt and the input."""
+    given = material is not None and bool(material.data.strip())
+    if not given and input.required:
+        raise InvalidInput(f"The prompt “{prompt}” needs the input “{input.name}”: it is missing or empty.")
+    if given and material is not None and (problem := _problem(input, material)):
+        raise InvalidInput(f"The input “{input.name}” of the prompt “{prompt}” {problem}.")
+    data = material.data if given and material is not None else None
+    origin = material.origin if material is not None else ""
+    if input.project is None:
+        return ShownInput(input=input, data=data or b"", given=given, origin=origin)
+    try:
+        projected = input.project(data)
+        projected.data.decode("utf-8")
+    except (ValueError, ConfigurationError) as error:
+        raise InvalidInput(f"The input “{input.name}” of the prompt “{prompt}” can't be used: {error}.") from error
+    return ShownInput(input=input, data=projected.data, given=given, origin=origin, provenance=projected.provenance)
+
+
+def _problem(input: Input, material: Material) -> str:
+    given, wanted = material.media_type or input.media_type, input.media_type
+    if given != wanted:
+        return f"is {given}; the prompt takes {wanted}"
+    try:
+        text = material.data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return f"is not valid UTF-8 at byte {error.start}"
+    if "\0" in text:
+        return "holds a NUL character"
+    if wanted == JSON_TYPE:
+        try:
+            read_answer(text)
+        except ValueError as error:
+            return f"is no JSON: {error}"
+    return ""

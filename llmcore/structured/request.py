@@ -1,0 +1,96 @@
+"""A request for a structured completion, and what it becomes before any call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from llmcore.configuration import Configuration
+from llmcore.errors import InvalidTarget, MissingSchema
+from llmcore.messages import JSON
+from llmcore.prompts.assembly import PromptAssembly
+from llmcore.structured.expected import MAX_REPAIRS, Expected, asked_of, needs_instruction
+from llmcore.structured.inputs import Material
+from llmcore.structured.packs import Prompt, PromptRegistry
+from llmcore.structured.rendering import Rendered, assemble_structured, render
+from llmcore.structured.response_schema import ResponseSchema
+from llmcore.structured.schemas import schema_of_type
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StructuredRequest:
+    """What a structured completion is asked for.
+
+    `configuration` is the slug of one, empty for that of the prompt. `session` is the caller's own name for what the
+    completion is part of: it is handed through and never sent. The answer fits `schema` (the name of a registered one)
+    where that is given, else the prompt's; with a `target`, a dataclass or TypedDict, the answer is made into that, and
+    where there is no schema, its own is used. `repairs` is how often the model may correct itself.
+    """
+
+    prompt: str
+    configuration: str = ""
+    session: str = ""
+    inputs: Mapping[str, Material] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    schema: str = ""
+    target: Any = None
+    repairs: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ready:
+    """A structured completion before its first call."""
+
+    request: StructuredRequest
+    rendered: Rendered
+    assembly: PromptAssembly
+    expected: Expected
+    configuration: Configuration
+
+    def manifest(self) -> dict[str, JSON]:
+        """What goes into it, by names, digests and counts, with both schemas."""
+        asked = asked_of(self.configuration.routes[0], self.expected.schema)
+        derived = ResponseSchema.of(self.expected.schema.id, asked.wire_schema) if asked.native else None
+        return {
+            **self.rendered.manifest(),
+            "session": self.request.session,
+            "native": asked.native,
+            "derived_schema": derived and derived.diagnostics(),
+            "repairs": self.expected.repairs,
+        }
+
+
+def make_ready(request: StructuredRequest, *, registry: PromptRegistry, configuration: Configuration) -> Ready:
+    """UnknownPrompt, InvalidTarget, MissingSchema or InvalidInput say what is wrong; no call is made."""
+    prompt = registry.prompt(request.prompt)
+    schema = schema_for(request, prompt, registry)
+    if not 0 <= request.repairs <= MAX_REPAIRS:
+        raise InvalidTarget(f"The prompt “{prompt.id}” can be repaired 0 to {MAX_REPAIRS} times.")
+    rendered = render(prompt, schema, inputs=request.inputs, variables=request.variables)
+    instructed = needs_instruction(configuration.routes, schema)
+    return Ready(
+        request=request,
+        rendered=rendered,
+        assembly=assemble_structured(rendered, configuration=configuration, instructed=instructed),
+        expected=Expected(schema=schema, repairs=request.repairs),
+        configuration=with_rounds(configuration, request.repairs + 1),
+    )
+
+
+def schema_for(request: StructuredRequest, prompt: Prompt, registry: PromptRegistry) -> ResponseSchema:
+    """What the answer has to fit. A target that no answer can be made into is refused where it gives no schema, too."""
+    try:
+        of_target = schema_of_type(request.target) if request.target is not None else None
+        named = registry.schema(request.schema) if request.schema else None
+    except (InvalidTarget, MissingSchema) as error:
+        raise type(error)(f"The prompt “{prompt.id}” can't be completed. {error}") from None
+    if found := named or prompt.schema or of_target:
+        return found
+    raise InvalidTarget(f"The prompt “{prompt.id}” has no response schema: name one, or a type for its answer.")
+
+
+def with_rounds(configuration: Configuration, needed: int) -> Configuration:
+    """With a round for each attempt at least."""
+    rounds = max(configuration.limits.max_rounds, needed)
+    return replace(configuration, limits=replace(configuration.limits, max_rounds=rounds))

@@ -1,0 +1,75 @@
+"""Structured completions from a site's own code: rows in, usage records out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llmcore.errors import ConfigurationError, InvalidTarget, UnknownPrompt
+from llmcore.models import LanguageModel, UsageRecord
+from llmcore.providers.scripted import Turn
+from llmcore.site_completions import complete_structured
+from llmcore.structured.completion import CompletionFailed
+from llmcore.structured.packs import site_prompts
+from llmcore.structured.recorder import UseRecorder
+from llmcore.structured.request import StructuredRequest
+from tests.factories import UserFactory
+from tests.llmcore.prompt_packs import GIVEN, INVALID, VALID, registry_in
+from tests.playground.driven import script
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The prompt of the tests, as one of the site's."""
+    prompt = registry_in(tmp_path).prompt("test.names")
+    monkeypatch.setitem(site_prompts._prompts, prompt.id, prompt)
+
+
+def request_for(configuration: str, **changes: object) -> StructuredRequest:
+    return StructuredRequest(prompt="test.names", configuration=configuration, inputs=GIVEN, **changes)  # type: ignore[arg-type]
+
+
+def test_a_site_completes_a_prompt_with_one_of_its_configurations() -> None:
+    user, recorder = UserFactory(), UseRecorder()
+    with script(Turn(text=INVALID), Turn(text=VALID), key="sk-test-0123456789") as model:
+        answer = complete_structured(request_for(model.configuration.slug), user=user, recorder=recorder)
+
+    assert answer.data == VALID.encode() and answer.attempts == 2
+    records = UsageRecord.objects.order_by("pk")
+    assert [(r.user_id, r.configuration_id, r.run_id) for r in records] == [(user.pk, model.configuration.pk, None)] * 2
+    assert all(record.input_tokens for record in records)
+    (used,) = recorder.used()
+    assert used.slug == model.configuration.slug and "sk-test" not in repr(recorder)
+
+
+def test_a_failed_call_is_a_usage_record_too() -> None:
+    with (
+        script(Turn(status=401, error="No such key.")) as model,
+        pytest.raises(CompletionFailed, match=r"test\.names"),
+    ):
+        complete_structured(request_for(model.configuration.slug))
+
+    assert UsageRecord.objects.get().error_kind == "authentication"
+
+
+def test_what_a_model_row_can_not_do_is_said_in_the_prompt() -> None:
+    with script(Turn(text=VALID)) as model:
+        LanguageModel.objects.update(supports_structured_output=False)
+        answer = complete_structured(request_for(model.configuration.slug))
+
+    assert not answer.native and "response_format" not in model.model.requests[0].json
+
+
+def test_mistakes_are_known_before_any_call() -> None:
+    with script(Turn(text=VALID)) as model:
+        with pytest.raises(UnknownPrompt):
+            complete_structured(StructuredRequest(prompt="test.other", configuration=model.configuration.slug))
+        with pytest.raises(InvalidTarget, match="no configuration of its own"):
+            complete_structured(request_for(""))
+        with pytest.raises(ConfigurationError, match="no configuration “gone”"):
+            complete_structured(request_for("gone"))
+
+    assert not model.model.requests and not UsageRecord.objects.exists()
