@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from llmcore.configuration import Limits
+from llmcore.context.estimator import Estimator
 from llmcore.findings import RunView, find
 from llmcore.messages import JSON
 from llmcore.prompts.assembly import Dropped
@@ -39,4 +40,5 @@ def view_of(run: Run, steps: Sequence[RunStep], contents: Mapping[str, JSON], re
         dropped=[Dropped.from_json(item) for item in run.plan["dropped"]],
         limits=Limits.from_json(run.plan["state"]["limits"]),
         context_window=run.plan["configuration"]["model"]["context_window"],
+        estimator=Estimator.from_json(run.plan.get("estimator") or {}),
     )

@@ -66,6 +66,7 @@ _SCRIPTS: tuple[tuple[str, float], ...] = (
     (r"\U0001f000-\U0001ffff\ufe0f\u200d", 0.6),  # emoji
 )
 
+_BYTES_PER_TOKEN = 4
 # Longer texts are estimated from evenly spread pieces; the time then no longer grows with the length.
 _LONGEST_COUNTED = 250_000
 _PIECES = 32
@@ -90,6 +91,11 @@ def estimate_tokens(text: str) -> int:
     if len(text) <= _LONGEST_COUNTED:
         return max(round(_count(text)), 1)
     return _sampled(text, _PIECES, _PIECE_CHARS)
+
+
+def estimate_size(size: int) -> int:
+    """About how many tokens a text of `size` bytes is that isn't at hand."""
+    return -(-size // _BYTES_PER_TOKEN)
 
 
 def estimate_roughly(text: str) -> int:

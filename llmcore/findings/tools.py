@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from llmcore.context.tokens import estimate_tools
 from llmcore.errors import ErrorKind
 from llmcore.findings.finding import Finding, Severity, code, percent, quoted, seconds, times, tokens
 from llmcore.findings.registry import finder
@@ -243,7 +242,7 @@ def unused_tools(view: RunView) -> Iterator[Finding]:
     first = view.rounds[0]
     specs = [ToolSpec.from_json(item) for item in view.content(first.asked.get("tools")) or ()]
     unused = [spec for spec in specs if spec.name not in view.runs_by_tool]
-    cost = estimate_tools(unused)
+    cost = view.estimator.tools(unused)
     if cost >= _UNUSED_TOKENS:
         yield first.finding(
             "unused_tools",
@@ -261,7 +260,7 @@ def mostly_tool_definitions(view: RunView) -> Iterator[Finding]:
         return
     first = view.rounds[0]
     specs = [ToolSpec.from_json(item) for item in view.content(first.asked.get("tools")) or ()]
-    defined, whole = estimate_tools(specs), first.asked.get("input_tokens_estimate") or 0
+    defined, whole = view.estimator.tools(specs), first.asked.get("input_tokens_estimate") or 0
     if defined >= 1_000 and defined > whole / 2:
         yield first.finding(
             "mostly_tool_definitions",

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from llmcore.configuration import Limits
+from llmcore.context.estimator import Estimator
 from llmcore.findings.finding import Finding, Severity
 from llmcore.messages import JSON
 from llmcore.prompts.provenance import Dropped
@@ -139,7 +140,8 @@ class RunView:
     """Everything that findings are drawn from.
 
     `reason` is `None` while the run goes on. `left_out` are the tools that the gate kept out, as its JSON has them
-    (name, reason, detail); `dropped` the sources left out of the prompt. `context_window` is the model's, in tokens.
+    (name, reason, detail); `dropped` the sources left out of the prompt. `context_window` is the model's, in tokens;
+    `estimator` counts as the run did.
     """
 
     steps: Sequence[RunStep]
@@ -150,6 +152,7 @@ class RunView:
     dropped: Sequence[Dropped] = ()
     limits: Limits = field(default_factory=Limits)
     context_window: int | None = None
+    estimator: Estimator = field(default_factory=Estimator)
 
     @cached_property
     def rounds(self) -> list[ModelRound]:

@@ -12,6 +12,7 @@ from llmcore.prompts.assembly import Segment, Source
 from llmcore.prompts.layout import SOURCE_OF_ROLE
 from playground.reading.boxes import byte_size
 from playground.reading.panels.messages import PREVIEW_CHARS
+from playground.reading.plan import read_estimator
 from playground.services.fork_run import ForkPoint
 
 Typed = Mapping[tuple[str, int, int], str]
@@ -109,7 +110,7 @@ class MessageReader:
 
     @property
     def _estimator(self) -> Estimator:
-        return Estimator.from_json((self.point.run.plan or {}).get("estimator") or {})
+        return read_estimator(self.point.run)
 
     def _texts(self, index: int, message: Message) -> tuple[EditableText, ...]:
         parts = [(number, part) for number, part in enumerate(message.parts) if part.kind == "text"]

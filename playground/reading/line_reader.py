@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from llmcore.context.budget import WindowUse
+from llmcore.context.estimator import Estimator
 from llmcore.runs.outcome import EndReason
 from llmcore.tools.results import FailureKind
 from llmcore.trace import StepKind
@@ -41,10 +42,11 @@ FAILURES = {
 
 class LineReader:
     """Reads the steps of one run in their order. `lead` is how long, in milliseconds, the run waited before its steps
-    began to count; of a `live` run what is open now may still get its end."""
+    began to count; of a `live` run what is open now may still get its end. `estimator` counts as the run did."""
 
-    def __init__(self, lead: float, *, live: bool) -> None:
+    def __init__(self, lead: float, *, live: bool, estimator: Estimator) -> None:
         self._lead = lead
+        self._estimator = estimator
         self._live = live
         self._lines: list[Line] = []
         self._call: Line | None = None
@@ -182,7 +184,7 @@ class LineReader:
         line.failed = bool(data.get("is_error")) and not denied
         line.bars = [Bar(line.started_ms, line.duration_ms, "terr" if line.failed else "ttool")]
         if data.get("bytes") is not None and not data.get("full"):
-            line.tokens, line.estimated = -(-data["bytes"] // 4), True
+            line.tokens, line.estimated = self._estimator.size(data["bytes"]), True
         if data.get("effect_unknown"):
             line.badges.append(Badge("effect unknown", "err"))
         elif denied:

@@ -63,7 +63,7 @@ def read_page(
     steps = steps_of(run, rows)
     findings = read_findings(run.findings or (), steps)
     open_step = first_open(steps, live=is_live(run))
-    streamed = streamed_tokens(RunPartial.objects.filter(run=run).first()) if is_live(run) else 0
+    streamed = streamed_tokens(run, RunPartial.objects.filter(run=run).first()) if is_live(run) else 0
     return {
         **window_of(run, steps, now=now, at=open_step if at is None else at, filter=filter),
         "summary": read_summary(run, rows, plan, now, streamed=streamed),

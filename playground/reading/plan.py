@@ -77,5 +77,10 @@ def read_plan(run: Run) -> Plan:
         configuration=data.get("configuration"),
         parameters=state.get("parameters"),
         limits=state.get("limits"),
-        estimator=Estimator.from_json(data.get("estimator") or {}),
+        estimator=read_estimator(run),
     )
+
+
+def read_estimator(run: Run) -> Estimator:
+    """What counts the tokens of the run; by a rule of thumb where it has no plan yet."""
+    return Estimator.from_json((run.plan or {}).get("estimator") or {})

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from llmcore.context.tokens import estimate_roughly
 from llmcore.trace import StepKind
 from llmcore.usage import Usage
 from playground.models import Run, RunPartial
-from playground.reading.plan import Plan
+from playground.reading.plan import Plan, read_estimator
 from playground.reading.step_rows import StepRow, is_live
 
 
@@ -39,8 +38,10 @@ def read_so_far(run: Run, rows: Iterable[StepRow], plan: Plan, *, streamed: int)
     )
 
 
-def streamed_tokens(partial: RunPartial | None) -> int:
-    return sum(estimate_roughly(text) for text in (partial.text, partial.thinking, partial.tool_call)) if partial else 0
+def streamed_tokens(run: Run, partial: RunPartial | None) -> int:
+    """Of what has come of an answer, as the run counts."""
+    estimator = read_estimator(run)
+    return sum(map(estimator.roughly, (partial.text, partial.thinking, partial.tool_call))) if partial else 0
 
 
 def _open_call(rows: Iterable[StepRow]) -> StepRow | None:

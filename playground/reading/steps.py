@@ -9,6 +9,7 @@ from llmcore.runs.outcome import RunStatus
 from playground.models import Run
 from playground.reading.line_reader import LineReader
 from playground.reading.lines import START, Bar, Line, Rect, Round, StepList
+from playground.reading.plan import read_estimator
 from playground.reading.step_rows import StepRow, age_ms, is_live, lead_ms
 
 # A bar thinner than this part of the axis would not be seen.
@@ -35,7 +36,7 @@ def read_rounds(run: Run, rows: Sequence[StepRow]) -> list[Round]:
 def read_lines(run: Run, rows: Sequence[StepRow]) -> list[Line]:
     """The lines of `rows`, which hold whole rounds; not yet drawn. Only the newest steps of a live run may be open."""
     newest = bool(rows) and rows[-1].sequence >= run.last_sequence
-    return LineReader(lead_ms(run), live=newest and is_live(run)).read(rows)
+    return LineReader(lead_ms(run), live=newest and is_live(run), estimator=read_estimator(run)).read(rows)
 
 
 def axis_of(run: Run, rounds: Iterable[Round], now: datetime) -> float:

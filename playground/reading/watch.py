@@ -125,7 +125,7 @@ class Watch:
 
     def _partial_events(self, run: Run) -> list[Event]:
         partial = RunPartial.objects.filter(run=run).first() if is_live(run) else None
-        self._streamed = streamed_tokens(partial)
+        self._streamed = streamed_tokens(run, partial)
         if partial is None:
             self._sent = {}
             return []

@@ -61,7 +61,8 @@ def test_the_correction_holds_for_texts_messages_and_tools(tokenizer: str) -> No
     assert doubled.text(TEXT) == 2 * plain.text(TEXT)
     assert doubled.message(message) == 2 * plain.message(message)
     assert doubled.tools([spec]) == 2 * plain.tools([spec])
-    assert doubled.text("") == 0
+    assert doubled.roughly(TEXT) == 2 * plain.roughly(TEXT) and doubled.size(400) == 2 * plain.size(400) == 200
+    assert doubled.text("") == doubled.roughly("") == doubled.size(0) == 0
     assert Estimator(ratio=0.1).text("a") == 1, "a text is never nothing"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from llmcore.configuration import Limits
+from llmcore.context.estimator import Estimator
 from llmcore.findings import Finding, RunView, Severity, find, registry
 from llmcore.findings.provider import retries, same_model
 from llmcore.prompts.assembly import Dropped, DropReason, Source
@@ -383,6 +384,17 @@ def test_a_prompt_that_is_mostly_tool_definitions_is_noted() -> None:
     told.call(asked={"tools": tools, "input_tokens_estimate": 4_000}, usage={**COUNTED, "input_tokens": 3_900})
     found = {finding.id for finding in told.find(EndReason.PROVIDER_FAILED)}
     assert "mostly_tool_definitions" in found
+
+
+def test_tool_definitions_are_counted_as_the_run_counts() -> None:
+    told = story()
+    tools = offered(told, "search", "read", "refund", "mail")
+    told.call(asked={"tools": tools}).tool("search").call(asked={"tools": tools})
+
+    plain, doubled = (told.only(estimator=Estimator(ratio=ratio)).impact for ratio in (1.0, 2.0))
+
+    counts = [int(impact.split()[0].replace(",", "")) for impact in (plain, doubled)]
+    assert counts[1] == 2 * counts[0]
 
 
 def test_a_call_that_the_provider_could_not_read_is_found() -> None:

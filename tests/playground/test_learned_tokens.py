@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -10,9 +12,17 @@ from llmcore import store
 from llmcore.context.learning import LEAST_SAMPLES, MOST_SAMPLES
 from llmcore.models import LanguageModel
 from llmcore.providers.scripted.scenario import Turn
+from llmcore.runs.outcome import EndReason
+from playground.models import Run
+from playground.reading.step_rows import load_rows
+from playground.reading.steps import read_lines
+from playground.rows import load_steps
+from playground.run_findings import view_of
 from playground.services.preview_run import preview_run
 from tests.factories import LanguageModelFactory, UserFactory
 from tests.playground.driven import Script, script
+from tests.playground.recorded import finished_run
+from tests.playground.shown import text_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -85,3 +95,25 @@ def test_the_admin_shows_at_the_model_what_was_learned(client: Client) -> None:
     page = client.get(reverse("admin:llmcore_languagemodel_change", args=[model.pk])).content.decode()
     assert "Estimated by a rule of thumb, × 1.20 as 3 runs of this model taught." in page
     assert client.get(reverse("admin:llmcore_languagemodel_add")).status_code == 200
+
+
+def test_pages_and_findings_of_a_run_count_as_the_run_did(client: Client) -> None:
+    client.force_login(UserFactory(is_superuser=True))
+    plain, doubled = finished_run(), finished_run()
+    Run.objects.filter(pk=doubled.pk).update(plan={**doubled.plan, "estimator": {"ratio": 2.0}})
+    doubled.refresh_from_db()
+
+    page = text_of(client.get(reverse("playground:compare"), {"a": plain.pk, "b": doubled.pk}).content.decode())
+    counts = [
+        (int(a), int(b))
+        for pattern in (r"Answer ≈ (\d+) → (\d+) tokens", r"identical Show (\d+) → (\d+) tok")
+        for a, b in re.findall(pattern, page)
+    ]
+    assert counts and all(b == 2 * a for a, b in counts), counts
+    sizes = [
+        [line.tokens for line in read_lines(run, load_rows(run.steps.all())) if line.is_tool]
+        for run in (plain, doubled)
+    ]
+    assert sizes[1] == [2 * count for count in sizes[0]]
+    views = (view_of(run, load_steps(run.pk), {}, EndReason.COMPLETED) for run in (plain, doubled))
+    assert [view.estimator.ratio for view in views] == [1.0, 2.0]

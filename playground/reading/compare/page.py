@@ -9,7 +9,6 @@ from typing import Any
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from llmcore.context.tokens import estimate_tokens
 from playground.reading.compare.figures import read_figures, verdict
 from playground.reading.compare.prompt import PromptDiff, read_prompt_diff
 from playground.reading.compare.requests import RequestPair, read_request_pair
@@ -49,10 +48,10 @@ class Shown:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerDiff:
-    """The answers of two runs, where at least one has one. `tokens` are estimates."""
+    """The answers of two runs, where at least one has one. `tokens` are estimates, each as its run made them."""
 
     words: WordDiff
-    tokens: tuple[int, int]
+    tokens: tuple[int, ...]
     present: tuple[bool, bool]
 
 
@@ -151,6 +150,5 @@ def read_answer(sides: Sequence[Side]) -> AnswerDiff | None:
     a, b = (side.run.answer for side in sides)
     if not a and not b:
         return None
-    return AnswerDiff(
-        words=word_diff(a, b), tokens=(estimate_tokens(a), estimate_tokens(b)), present=(bool(a), bool(b))
-    )
+    counted = tuple(side.plan.estimator.text(side.run.answer) for side in sides)
+    return AnswerDiff(words=word_diff(a, b), tokens=counted, present=(bool(a), bool(b)))

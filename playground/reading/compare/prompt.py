@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from llmcore.context.tokens import estimate_tools
 from llmcore.messages import Message, ToolSpec
 from llmcore.prompts.assembly import Segment, Source
 from llmcore.trace import StepKind
@@ -220,7 +219,7 @@ def _tools(side: Side) -> dict[str, Text]:
         TOOLS: Text(
             source=Source.TOOLDEF,
             label="Tool definitions",
-            tokens=estimate_tools(specs),
+            tokens=side.plan.estimator.tools(specs),
             text="\n".join(f"{name}: {definition}" for name, definition in definitions.items()) or None,
             definitions=definitions,
             digest=(digest,),

@@ -116,7 +116,7 @@ def read(record: StepRecord, query: Query) -> Panel:
         "shown": views,
         "total": len(digests),
         "kept": kept,
-        "kept_tokens": sum(record.sizes(digests[:kept]).values()) // 4,
+        "kept_tokens": record.plan.estimator.size(sum(record.sizes(digests[:kept]).values())),
         "added": len(digests) - kept,
         "rest": len(digests) - last,
         "next": last - kept,

@@ -38,7 +38,7 @@ def read(record: StepRecord, query: Query) -> Panel:
         "response_id": data.get("response_id"),
         "streaming": record.line.running,
         "partial": record.partial,
-        "streamed": streamed_tokens(record.partial),
+        "streamed": streamed_tokens(record.run, record.partial),
         "partial_stored": record.run.privacy_level != PrivacyLevel.METADATA,
         "unfinished": end is None and not record.line.running,
         "other_parts": _other_parts(message),
