@@ -67,6 +67,23 @@ def test_figures_stand_with_their_change(client: Client, user: User) -> None:
     assert "B is faster and cheaper" in figures
 
 
+def test_times_are_spelled_as_on_the_pages_of_the_runs(client: Client, user: User) -> None:
+    """Rounded each for itself, the parts would be 0.02 s and 0.02 s of 0.03 s."""
+    times = {"wall_ms": 30.0, "model_ms": 15.0, "tool_ms": 15.0, "overhead_ms": 0.0}
+    a, b = finished_run(user, **times), finished_run(user, **{**times, "model_ms": 14.0, "tool_ms": 16.0})
+
+    figures = section(html_of(client, a, b), "h-figures")
+
+    for run in (a, b):
+        page = text_of(client.get(reverse("playground:run", args=[run.pk])).content.decode())
+        shown = dict(re.findall(r"(Model|Tools) (\d\.\d\d\ss)", page.partition("Where the time went")[2]))
+        assert sum(float(value.split()[0]) for value in shown.values()) == pytest.approx(0.03)
+        place = 0 if run == a else 1
+        for label, name in (("Model time", "Model"), ("Tool time", "Tools")):
+            told = re.search(rf"{label} (\d\.\d\d\ss) (\d\.\d\d\ss)", figures)
+            assert told and told.groups()[place] == shown[name]
+
+
 def test_unknown_figures_stay_blank_and_have_no_change(client: Client, user: User) -> None:
     a, b = pair(user, cost=None, input_tokens=None)
 

@@ -9,6 +9,7 @@ from typing import Literal
 from playground.models import Run
 from playground.numbers import SPACE, duration, money, tokens
 from playground.reading.compare.sides import Side
+from playground.reading.summary import time_shares
 
 # Less of a difference than this share says nothing about which run is better.
 NOTABLE = 0.02
@@ -74,6 +75,11 @@ def _calls(run: Run) -> str:
     return ", ".join([str(run.tool_calls), *(f"{count} {word}" for count, word in told if count)])
 
 
+def _part(run: Run, css: str, ms: float | None) -> str:
+    """A part of the wall time as the page of the run spells it, where the parts are rounded together."""
+    return next((share.shown for share in time_shares(run) if share.css == css), duration(ms))
+
+
 def _percent(value: float | None) -> str:
     return "" if value is None else f"{round(value)}{SPACE}%"
 
@@ -81,8 +87,8 @@ def _percent(value: float | None) -> str:
 MEASURES = (
     _Measure("Wall time", _wall, lambda run: duration(run.wall_ms)),
     _Measure("without approval", _without_approval, lambda run: duration(_without_approval(run)), optional=True),
-    _Measure("Model time", lambda run: run.model_ms, lambda run: duration(run.model_ms)),
-    _Measure("Tool time", lambda run: run.tool_ms, lambda run: duration(run.tool_ms)),
+    _Measure("Model time", lambda run: run.model_ms, lambda run: _part(run, "model", run.model_ms)),
+    _Measure("Tool time", lambda run: run.tool_ms, lambda run: _part(run, "ttool", run.tool_ms)),
     _Measure("Rounds", lambda run: run.rounds, lambda run: str(run.rounds), change="count"),
     _Measure("Tool calls", lambda run: run.tool_calls, _calls, change="count"),
     _Measure("Prompt tokens", lambda run: run.input_tokens, lambda run: tokens(run.input_tokens)),
