@@ -15,6 +15,7 @@ from playground.access import visible_runs
 from playground.models import ProposedAction, Run, RunPartial, RunStep
 from playground.numbers import plural
 from playground.reading.approvals import ActionCard, read_waiting, waiting_count
+from playground.reading.cache_misses import calls_before, mark_cache_misses, reports_cache
 from playground.reading.ends import look_of
 from playground.reading.lines import START, Line, Round, StepList
 from playground.reading.page import read_head
@@ -97,7 +98,10 @@ class Watch:
         new = list(steps.filter(sequence__gt=self.after).values_list("sequence", "round"))
         from_round = min((number for _, number in new), default=run.rounds)
         rows = load_rows(steps.filter(round__gte=from_round))
-        return _Changed(rows, read_steps(run, rows, timezone.now()), {sequence for sequence, _ in new})
+        listed = read_steps(run, rows, timezone.now())
+        if any(reports_cache(row) for row in rows):
+            mark_cache_misses(listed.rounds, [*calls_before(run, from_round), *rows])
+        return _Changed(rows, listed, {sequence for sequence, _ in new})
 
     def _step_events(self, run: Run, changed: _Changed, *, with_start: bool) -> list[Event]:
         events = []

@@ -19,8 +19,10 @@ from django.urls import reverse
 
 from llmcore.messages import FinishReason
 from llmcore.runs.outcome import EndReason, RunStatus
+from llmcore.usage import Usage
 from playground.models import Run, RunStep
 from playground.reading.lines import Line
+from playground.reading.page import steps_of
 from playground.reading.step_rows import load_rows
 from playground.reading.steps import read_lines
 from playground.reading.watch import Event, Watch
@@ -121,6 +123,28 @@ def test_a_reader_who_comes_back_after_any_step_ends_with_all_of_them(user: User
 
 def _lines(run: Run) -> list[Line]:
     return read_lines(run, load_rows(RunStep.objects.filter(run=run)))
+
+
+def test_a_cache_miss_is_told_with_the_answer_that_reports_it(user: User) -> None:
+    recorded = RecordedRun(user)
+    reader = watch(recorded.run, user)
+
+    def answered(cached: int) -> bool:
+        """Whether the line of the next call comes with a badge, as it would after a reload."""
+        sequence = recorded.request()
+        reader.look()
+        usage = Usage(input_tokens=5_000, output_tokens=10, total_tokens=5_010, cache_read_input_tokens=cached)
+        recorded.response("Well.", calls=[lookup()], usage=usage, finish_reason=FinishReason.TOOL_CALLS)
+        (line,) = (event for event in reader.look() if event.name == "step" and event.data["line"] == sequence)
+        told = ">cache miss<" in line.data["html"]
+        rows = load_rows(RunStep.objects.filter(run=recorded.run))
+        after_reload = {line.sequence: line for line in steps_of(recorded.run, rows).lines}[sequence]
+        assert told == any(badge.word == "cache miss" for badge in after_reload.badges)
+        recorded.tool_call(lookup())
+        recorded.tool_result(lookup())
+        return told
+
+    assert [answered(cached) for cached in (0, 0, 5_000, 1_000)] == [False, True, False, True]
 
 
 def test_growing_text_is_told_by_what_was_added(user: User) -> None:
