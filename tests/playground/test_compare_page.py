@@ -154,7 +154,7 @@ def test_prompts_differ_source_by_source(client: Client, user: User) -> None:
     assert "<del>kind</del>" in html and "<ins>brief</ins>" in html
     assert "another user prompt" in html
     side = html_of(client, a.run, b.run, view="side")
-    assert 'class="pg-side pg-side--diff"' in side and 'aria-current="true">Side by side' in side
+    assert 'class="pg-diff pg-diff--side"' in side and 'aria-current="true">Side by side' in side
 
 
 def test_answers_differ_by_words(client: Client, user: User) -> None:

@@ -6,7 +6,7 @@ import random
 from itertools import pairwise
 
 from playground.reading.compare.sequences import changes_between
-from playground.reading.compare.texts import MAX_WORDS, SHOWN_LINES, line_diff, word_diff
+from playground.reading.compare.texts import MAX_WORDS, SHOWN_LINES, line_diff, side_by_side, word_diff
 
 
 def test_changes_cover_both_sequences_and_take_turns() -> None:
@@ -79,3 +79,21 @@ def test_of_very_many_changed_lines_the_rest_is_counted() -> None:
 
     assert len(lines) == SHOWN_LINES + 1
     assert "1,800 more lines: 800 only in A, 1,000 only in B" in lines[-1].pieces[0].text
+
+
+def test_side_by_side_both_texts_are_level_at_what_they_have_in_common() -> None:
+    lines = line_diff("one\ntwo\nthree\nfour", "one\n2\ntwo and a half\nthree\nfour\nfive")
+
+    rows = [
+        tuple("".join(piece.text for piece in line.pieces) if line else None for line in row)
+        for row in side_by_side(lines)
+    ]
+
+    assert rows == [
+        ("one", "one"),
+        ("two", "2"),
+        (None, "two and a half"),
+        ("three", "three"),
+        ("four", "four"),
+        (None, "five"),
+    ]

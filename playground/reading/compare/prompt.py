@@ -13,7 +13,7 @@ from llmcore.trace import StepKind
 from playground.models import RunStep
 from playground.reading.boxes import pretty
 from playground.reading.compare.sides import Side
-from playground.reading.compare.texts import DiffLine, Piece, bounded, line_diff
+from playground.reading.compare.texts import DiffLine, Piece, bounded, line_diff, side_by_side
 from playground.rows import load_contents
 
 # The whole of a text that both have, as far as a page shows it.
@@ -109,6 +109,11 @@ class Difference:
             kind: Literal["add", "del"] = "del" if b is None else "add"
             return [line for line in line_diff(a or "", b or "") if line.kind == kind or line.kind == "fold"]
         return line_diff(a, b)
+
+    @property
+    def rows(self) -> list[tuple[DiffLine | None, DiffLine | None]]:
+        """The same beside each other."""
+        return side_by_side(self.lines)
 
     @property
     def excerpt(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby, zip_longest
 from typing import Literal
 
 from playground.reading.compare.sequences import MOST_EDITS, Change, changes_between
@@ -84,6 +85,20 @@ def line_diff(a: str, b: str) -> list[DiffLine]:
         else:
             shown += _changed(lines_a[change.a_start : change.a_end], lines_b[change.b_start : change.b_end])
     return bounded(shown)
+
+
+def side_by_side(lines: Iterable[DiffLine]) -> list[tuple[DiffLine | None, DiffLine | None]]:
+    """The lines in rows of A and B: what both have is in one row, and so are lines that became others; `None` where one
+    of them has no line."""
+    rows: list[tuple[DiffLine | None, DiffLine | None]] = []
+    for changed, group in groupby(lines, key=lambda line: line.kind in ("del", "add")):
+        found = list(group)
+        if changed:
+            gone, new = ([line for line in found if line.kind == kind] for kind in ("del", "add"))
+            rows += zip_longest(gone, new)
+        else:
+            rows += [(line, line) for line in found]
+    return rows
 
 
 def bounded(lines: Sequence[DiffLine]) -> list[DiffLine]:
