@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from llmcore.trace import StepKind
 from playground.deletions import contents_deletion, raw_deletion
@@ -26,6 +27,7 @@ from playground.reading.panels import (
 )
 from playground.reading.panels import tokens as tokens_panel
 from playground.reading.panels.base import Panel, Query, Tab
+from playground.reading.step_actions import StepActions, read_actions
 from playground.reading.step_record import StepRecord
 
 CALL_TABS = (messages, response, thinking, tools, request, raw, tokens_panel, cache)
@@ -33,7 +35,7 @@ RULED = {"auto_approve": "approved", "deny": "denied", "require": "asked for"}
 ASSEMBLED_TABS = (messages, tools, request, cache)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Detail:
     """What the right-hand side of the inspector shows of a line."""
 
@@ -47,26 +49,9 @@ class Detail:
     def line(self) -> Line:
         return self.record.line
 
-    @property
-    def fork_label(self) -> str:
-        """What the action that forks from here is called."""
-        if self.line.css == "start" or not self.line.round:
-            return "Fork from the start"
-        if self.line.is_tool:
-            return f"Fork from this {'result' if self.line.duration_ms is not None else 'call'}"
-        return f"Fork from round {self.line.round}"
-
-    @property
-    def retry_label(self) -> str:
-        """What the action that makes this round again is called; empty where nothing failed."""
-        return f"Retry round {self.line.round}" if self.line.css == "call" and self.line.failed else ""
-
-    @property
-    def curl_url(self) -> str:
-        """Where the command is fetched that sends the request again which this line belongs to; empty without one."""
-        lines = (line for line in self.record.lines if line.sequence <= self.line.sequence)
-        calls = [line.sequence for line in lines if line.css == "call"]
-        return request.curl_url(self.record, calls[-1]) if calls else ""
+    @cached_property
+    def actions(self) -> StepActions:
+        return read_actions(self.record)
 
     @property
     def gone(self) -> str:

@@ -24,6 +24,8 @@ from playground.reading.overview import read_overview
 from playground.reading.plan import read_plan
 from playground.reading.since import read_since
 from playground.reading.so_far import streamed_tokens
+from playground.reading.step_actions import StepActions, read_actions
+from playground.reading.step_record import StepRecord
 from playground.reading.step_rows import StepRow, is_live, load_rows
 from playground.reading.steps import read_rounds
 from playground.reading.summary import read_summary
@@ -63,9 +65,10 @@ def read_page(
     steps = steps_of(run, rows)
     findings = read_findings(run.findings or (), steps)
     open_step = first_open(steps, live=is_live(run))
+    shown = open_step if at is None else at
     streamed = streamed_tokens(run, RunPartial.objects.filter(run=run).first()) if is_live(run) else 0
     return {
-        **window_of(run, steps, now=now, at=open_step if at is None else at, filter=filter),
+        **window_of(run, steps, now=now, at=shown, filter=filter),
         "summary": read_summary(run, rows, plan, now, streamed=streamed),
         "note": end_note(run, plan, steps),
         "findings": findings,
@@ -75,10 +78,20 @@ def read_page(
         "artifacts": read_artifacts(run, steps, rows),
         "note_digest": digest_of_note(run.note),
         "open_step": open_step,
+        "step_actions": actions_of(run, shown, user=user),
         "waiting": read_waiting(run, user=user, now=now),
         "since": read_since(run, user=user),
         **read_head(run, user=user),
     }
+
+
+def actions_of(run: Run, sequence: int, *, user: Any) -> StepActions | None:
+    """What can be done with the step that the page opens on, so that its head is whole from the start; `None` where
+    there is no such step."""
+    try:
+        return read_actions(StepRecord(run, sequence, user=user))
+    except LookupError:
+        return None
 
 
 def read_step_list(
