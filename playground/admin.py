@@ -8,6 +8,7 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
+from llmcore.models import PermitTicket
 from playground.access import visible_runs
 from playground.models import DecisionRecord, ProposedAction, Run
 
@@ -65,6 +66,26 @@ class ProposedActionAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
         return redirect("playground:actions")
+
+
+@admin.register(PermitTicket)
+class CallsInFlightAdmin(ReadOnlyAdmin):
+    """The entry "Calls in flight", also where Redis counts them."""
+
+    def has_view_permission(self, request: HttpRequest, obj: PermitTicket | None = None) -> bool:
+        user = request.user
+        return user.has_perm("playground.view_run") or user.has_perm("playground.view_all_runs")
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        return redirect("playground:calls")
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        return redirect("playground:calls")
 
 
 @admin.register(DecisionRecord)

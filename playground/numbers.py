@@ -54,6 +54,12 @@ def price(amount: Decimal | None) -> str:
     return f"${amount:,.{max(2, -exponent)}f}"
 
 
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 11th, 22nd."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{ending}"
+
+
 def data_size(size: int | None) -> str:
     """412 B, 1.3 kB, 2.6 MB (of 1,000 each)."""
     if size is None:

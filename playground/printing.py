@@ -80,6 +80,8 @@ class RunPrinter:
                 self._line(f"  {mark} {printable(data['name'])} {duration(step.duration_ms)}  {said}")
             case StepKind.VALIDATION:
                 self._validation(data, contents.get(data["objections"] or ""))
+            case StepKind.PERMIT:
+                self._line(f"  waited {duration(step.duration_ms)} for a permit")
             case StepKind.RETRY:
                 said = printable(str(data["error"]["message"]))
                 failed = f"  attempt {data['attempt']} failed, again in {data['wait_s']:.1f} s: "

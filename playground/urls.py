@@ -5,6 +5,7 @@ from django.urls import path
 from playground.views import (
     annotate,
     approvals,
+    calls,
     compare,
     fork,
     live,
@@ -23,6 +24,7 @@ app_name = "playground"
 urlpatterns = [
     path("", runs.runs, name="runs"),
     path("actions/", approvals.actions, name="actions"),
+    path("calls/", calls.calls, name="calls"),
     path("live/", runs.runs_live, name="runs_live"),
     path("export/", runs_export.runs_export, name="runs_export"),
     path("tag/", annotate.runs_tag, name="runs_tag"),

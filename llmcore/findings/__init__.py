@@ -1,6 +1,6 @@
 """Explains a run: a list of detected problems, each with the step that shows it."""
 
-from llmcore.findings import answer, approvals, cache, limits, prompt, provider, replaced, tools, usage
+from llmcore.findings import answer, approvals, cache, limits, permits, prompt, provider, replaced, tools, usage
 from llmcore.findings.finding import Finding, Severity
 from llmcore.findings.registry import find
 from llmcore.findings.view import RunView
@@ -14,6 +14,7 @@ __all__ = [
     "cache",
     "find",
     "limits",
+    "permits",
     "prompt",
     "provider",
     "replaced",

@@ -97,7 +97,8 @@ def slow_first_token(view: RunView) -> Iterator[Finding]:
 
 
 def _first_token_ms(call: ModelRound) -> float:
-    return float(call.got.get("first_token_ms") or 0.0)
+    """Without what its later attempts waited for permits, of which another finding tells."""
+    return float(call.got.get("first_token_ms") or 0.0) - float(call.got.get("permit_ms") or 0.0)
 
 
 @finder

@@ -218,8 +218,9 @@ def cut_results(view: RunView) -> Iterator[Finding]:
 
 @finder
 def slow_tools(view: RunView) -> Iterator[Finding]:
-    # What the run waited for people says nothing about its tools.
-    worked_ms = view.duration_ms - view.waited_ms
+    # What the run waited for people and permits says nothing about its tools.
+    waits_ms = view.waited_ms + view.permit_ms
+    worked_ms = view.duration_ms - waits_ms
     for name, runs in view.runs_by_tool.items():
         slowest = max(runs, key=lambda run: run.duration_ms)
         spent = sum(run.got.get("wall_ms", run.duration_ms) for run in runs)
@@ -230,7 +231,7 @@ def slow_tools(view: RunView) -> Iterator[Finding]:
             Severity.WARNING,
             f"{code(name)} is slow",
             f"Its longest run took {seconds(slowest.duration_ms)}.",
-            f"{seconds(spent)}, {percent(spent, worked_ms)} of the run{' without its waits' if view.waited_ms else ''}",
+            f"{seconds(spent)}, {percent(spent, worked_ms)} of the run{' without its waits' if waits_ms else ''}",
         )
 
 

@@ -18,13 +18,14 @@ from llmcore.trace import RunStep, StepKind
 
 @dataclass(kw_only=True, slots=True)
 class ModelRound:
-    """One model call: its request step, its response step if it came to one, and the retries between them. `context`
-    says where the window went; runs from before that was recorded have none."""
+    """One model call: its request step, its response step if it came to one, and between them the retries and the waits
+    for permits. `context` says where the window went; runs from before that was recorded have none."""
 
     request: RunStep
     context: RunStep | None = None
     response: RunStep | None = None
     retries: list[RunStep] = field(default_factory=list)
+    permits: list[RunStep] = field(default_factory=list)
 
     @property
     def number(self) -> int:
@@ -167,6 +168,8 @@ class RunView:
                 found[-1].response = step
             elif found and step.kind is StepKind.RETRY:
                 found[-1].retries.append(step)
+            elif found and step.kind is StepKind.PERMIT:
+                found[-1].permits.append(step)
         return found
 
     @cached_property
@@ -213,6 +216,11 @@ class RunView:
             turn = str(step.data.get("digest"))
             longest[turn] = max(longest.get(turn, 0.0), step.duration_ms)
         return sum(longest.values())
+
+    @cached_property
+    def permit_ms(self) -> float:
+        """How long its calls waited for their permits."""
+        return sum(step.duration_ms for step in self.steps if step.kind is StepKind.PERMIT)
 
     @cached_property
     def first_request(self) -> RunStep | None:

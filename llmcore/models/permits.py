@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 
 class PermitTicket(models.Model):
@@ -19,6 +20,10 @@ class PermitTicket(models.Model):
 
     class Meta:
         ordering = ["order"]
+        verbose_name = _("call in flight")
+        verbose_name_plural = _("calls in flight")
+        # Nobody edits them.
+        default_permissions = ()
 
     def __str__(self) -> str:
         return f"{self.provider}, run {self.run_id}"

@@ -29,6 +29,7 @@ from playground.reading.panels import tokens as tokens_panel
 from playground.reading.panels.base import Panel, Query, Tab
 from playground.reading.step_actions import StepActions, read_actions
 from playground.reading.step_record import StepRecord
+from playground.reading.waiting import waits_of
 
 CALL_TABS = (messages, response, thinking, tools, request, raw, tokens_panel, cache)
 RULED = {"auto_approve": "approved", "deny": "denied", "require": "asked for"}
@@ -123,10 +124,12 @@ def facts_of(record: StepRecord) -> list[str]:
         return [f"`{duration(line.duration_ms)}` in the queue"] if line.duration_ms is not None else []
     if record.end is None:
         estimate = record.first.data.get("input_tokens_estimate")
-        return [*facts, *([f"≈ `{tokens(estimate)}` in"] if estimate else [])]
+        return [*facts, *([f"≈ `{tokens(estimate)}` in"] if estimate else []), *_waited(record)]
     if line.is_tool:
         return facts + _tool_facts(record)
-    return _call_facts(record) if line.css == "call" else facts
+    if line.css == "call":
+        return _call_facts(record) if line.sent else _waited(record)
+    return facts
 
 
 def _call_facts(record: StepRecord) -> list[str]:
@@ -154,7 +157,12 @@ def _call_facts(record: StepRecord) -> list[str]:
         facts.append(f"finish `{data['finish_reason']}`")
     if (data.get("attempts") or 1) > 1:
         facts.append(f"`{data['attempts']}` attempts")
-    return facts
+    return facts + _waited(record)
+
+
+def _waited(record: StepRecord) -> list[str]:
+    waited = waits_of(record.own_rows, record.plan) if record.line.css == "call" else ""
+    return [waited] if waited else []
 
 
 def _speed(line: Line, first_token_ms: float | None, output: int) -> str:

@@ -51,6 +51,7 @@ class LineReader:
         self._lines: list[Line] = []
         self._call: Line | None = None
         self._requested: Line | None = None
+        self._waits: list[Bar] = []
         self._tools: dict[str, Line] = {}
         self._actions: dict[str, Line] = {}
 
@@ -63,6 +64,8 @@ class LineReader:
                     self._request(step, assembled=step.kind == StepKind.ASSEMBLED)
                 case StepKind.CONTEXT:
                     self._context(step)
+                case StepKind.PERMIT:
+                    self._permit(step)
                 case StepKind.RESPONSE:
                     self._response(step)
                 case StepKind.TOOL_CALL:
@@ -108,7 +111,7 @@ class LineReader:
             tokens=step.data.get("input_tokens_estimate"),
             estimated=True,
         )
-        self._requested = line
+        self._requested, self._waits = line, []
         if step.data.get("last"):
             line.badges.append(Badge("last, no tools", "chg"))
         if step.data.get("repairs"):
@@ -127,6 +130,17 @@ class LineReader:
             line.steps.append(step.sequence)
         line.window = WindowBar(WindowUse.from_json(step.data))
 
+    def _permit(self, step: StepRow) -> None:
+        """A wait for a permit is a part of the call that waited."""
+        line = self._call
+        if line is None:
+            self._add(step, name="Waited for a permit", icon="clock", css="other").bars = [_wait_of(step)]
+            return
+        line.steps.append(step.sequence)
+        self._waits.append(_wait_of(step))
+        line.started_ms = step.end_ms
+        line.bars = [*self._waits, Bar(step.end_ms, 0.0, "wait")]
+
     def _response(self, step: StepRow) -> None:
         line = self._call
         if line is None:
@@ -139,7 +153,9 @@ class LineReader:
         fell_back = bool(data.get("falls_back_to"))
         # As with an attempt that is made again, somebody went on from there.
         line.failed = bool(data.get("error")) and not fell_back
-        line.bars = _call_bars(step, failed=bool(data.get("error")))
+        line.bars = _with_waits(_call_bars(step, failed=bool(data.get("error"))), self._waits)
+        self._waits = []
+        line.sent = data.get("attempts") != 0
         if (total := _total_tokens(data.get("usage"))) is not None:
             line.tokens, line.estimated = total, False
         if fell_back:
@@ -148,7 +164,7 @@ class LineReader:
         elif line.failed:
             line.badges.append(Badge("failed", "err"))
         elif data.get("cancelled"):
-            line.badges.append(Badge("cancelled"))
+            line.badges.append(Badge("cancelled" if line.sent else "not sent"))
         elif data.get("choice_ignored"):
             line.badges.append(Badge("no call", "chg"))
         elif data.get("finish_reason") == "length":
@@ -277,6 +293,26 @@ def _call_bars(step: StepRow, *, failed: bool) -> list[Bar]:
             bars.append(Bar(start, length, css))
             start += length
     return bars
+
+
+def _wait_of(step: StepRow) -> Bar:
+    return Bar(step.started_ms, step.duration_ms, "permit")
+
+
+def _with_waits(bars: Iterable[Bar], waits: Iterable[Bar]) -> list[Bar]:
+    """The bars of a call with its waits for permits in their places: no time is drawn twice."""
+    waits = list(waits)
+    pieces = list(waits)
+    for bar in bars:
+        start, end = bar.start_ms, bar.start_ms + bar.length_ms
+        for wait in waits:
+            if start < wait.start_ms < end:
+                pieces.append(Bar(start, wait.start_ms - start, bar.css))
+            if wait.start_ms < end:
+                start = max(start, wait.start_ms + wait.length_ms)
+        if start < end or not waits:
+            pieces.append(Bar(start, max(end - start, 0.0), bar.css))
+    return sorted(pieces, key=lambda piece: piece.start_ms)
 
 
 def _total_tokens(usage: Mapping[str, Any] | None) -> int | None:

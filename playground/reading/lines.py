@@ -45,7 +45,8 @@ class Badge:
 @dataclass(kw_only=True, slots=True)
 class Line:
     """One line of the step list. `duration_ms` is `None` where no end was recorded; then it may be `running`. `window`
-    is where the window went with a model call."""
+    is where the window went with a model call. A call that was not `sent` was cancelled while it waited for its permit.
+    """
 
     sequence: int
     round: int
@@ -59,6 +60,7 @@ class Line:
     estimated: bool = False
     failed: bool = False
     running: bool = False
+    sent: bool = True
     badges: list[Badge] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
@@ -86,6 +88,11 @@ class Line:
         return {"tool": "tool", "call": "", "retry": "warn", "approval": "appr", "valid": "ok", "invalid": "warn"}.get(
             self.css, "sys"
         )
+
+    @property
+    def from_ms(self) -> float:
+        """Since when it is drawn: a call waits for its permit before it starts."""
+        return min([self.started_ms, *(bar.start_ms for bar in self.bars)])
 
     @property
     def end_ms(self) -> float:
@@ -120,7 +127,7 @@ class Round:
 
     @property
     def started_ms(self) -> float:
-        return min((line.started_ms for line in self.lines), default=0.0)
+        return min((line.from_ms for line in self.lines), default=0.0)
 
     @property
     def end_ms(self) -> float:

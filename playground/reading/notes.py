@@ -128,7 +128,7 @@ def _used(run: Run, steps: StepList) -> str:
     """Tokens and cost as far as they were reported, and how many calls reported none."""
     counts = ((run.input_tokens, "prompt"), (run.output_tokens, "completion"))
     known = [f"{tokens(count)} {name}" for count, name in counts if count is not None]
-    calls = [line for line in steps.lines if line.css == "call"]
+    calls = [line for line in steps.lines if line.css == "call" and line.sent]
     silent = sum(line.estimated or line.tokens is None for line in calls)
     if not known:
         return "No usage was reported, so its cost is unknown." if calls else ""

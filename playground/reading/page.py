@@ -29,6 +29,7 @@ from playground.reading.step_record import StepRecord
 from playground.reading.step_rows import StepRow, is_live, load_rows
 from playground.reading.steps import read_rounds
 from playground.reading.summary import read_summary
+from playground.reading.waiting import read_waiting_call
 from playground.reading.window import ALL_STEPS, Find, StepFilter, line_of_round, read_window
 from playground.services.annotate_run import digest_of_note
 
@@ -66,10 +67,10 @@ def read_page(
     findings = read_findings(run.findings or (), steps)
     open_step = first_open(steps, live=is_live(run))
     shown = open_step if at is None else at
-    streamed = streamed_tokens(run, RunPartial.objects.filter(run=run).first()) if is_live(run) else 0
+    partial = RunPartial.objects.filter(run=run).first() if is_live(run) else None
     return {
         **window_of(run, steps, now=now, at=shown, filter=filter),
-        "summary": read_summary(run, rows, plan, now, streamed=streamed),
+        "summary": read_summary(run, rows, plan, now, streamed=streamed_tokens(run, partial)),
         "note": end_note(run, plan, steps),
         "findings": findings,
         "findings_counted": count_findings(findings),
@@ -80,6 +81,7 @@ def read_page(
         "open_step": open_step,
         "step_actions": actions_of(run, shown, user=user),
         "waiting": read_waiting(run, user=user, now=now),
+        "waiting_call": read_waiting_call(partial, plan),
         "since": read_since(run, user=user),
         **read_head(run, user=user),
     }

@@ -49,6 +49,15 @@ class Plan:
                 return dict(route)
         return configuration
 
+    def name_of_provider(self, slug: str) -> str:
+        """How the provider was called that a run asked, its first one or a fallback's."""
+        configuration = self.configuration or {}
+        asked = [configuration, *(configuration.get("fallbacks") or ())]
+        providers = [route["provider"] for route in asked if isinstance(route.get("provider"), dict)]
+        return next(
+            (str(found["name"]) for found in providers if found.get("slug") == slug and found.get("name")), slug
+        )
+
     @property
     def provider_name(self) -> str:
         provider = (self.configuration or {}).get("provider")

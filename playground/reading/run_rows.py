@@ -127,6 +127,7 @@ class RunRow:
         run = self.run
         pieces = [
             ("queue", run.queue_ms or 0.0),
+            ("permit", run.permit_ms or 0.0),
             ("model", run.model_ms or 0.0),
             ("ttool", run.tool_ms or 0.0),
             ("approval", run.approval_ms or 0.0),

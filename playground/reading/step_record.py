@@ -56,7 +56,7 @@ class StepRecord:
     def end(self) -> StepRow | None:
         """The response or result, where one was recorded."""
         rows = [self.row(sequence) for sequence in self.line.steps if sequence != self.sequence]
-        if ends := [row for row in rows if row.kind != StepKind.CONTEXT]:
+        if ends := [row for row in rows if row.kind not in (StepKind.CONTEXT, StepKind.PERMIT)]:
             return ends[-1]
         return self.first if self.first.kind in (StepKind.RESPONSE, StepKind.TOOL_RESULT) else None
 
@@ -142,6 +142,11 @@ class StepRecord:
         """The same of another step of the run."""
         path = reverse("playground:run_step", args=[self.run.pk, sequence])
         return f"{path}?{urlencode(query)}" if query else path
+
+    @property
+    def own_rows(self) -> list[StepRow]:
+        """All steps that the line is made of."""
+        return [self.row(sequence) for sequence in self.line.steps]
 
     def row(self, sequence: int) -> StepRow:
         """A step of the same round, as it was recorded."""

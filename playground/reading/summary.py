@@ -92,6 +92,7 @@ class Summary:
     cache_saved: Decimal | None
     unreported_calls: int
     calls: int
+    nothing_sent: bool
     estimate: Compared
     fallbacks: list[Fallback]
 
@@ -112,14 +113,18 @@ def read_summary(run: Run, rows: Sequence[StepRow], plan: Plan, now: datetime, *
     windows: dict[int, int | None] = {}
     responses: list[Mapping[str, Any]] = []
     fallbacks: list[Fallback] = []
-    asked = ""
+    asked, unsent = "", 0
     for row in rows:
         if row.kind == StepKind.REQUEST:
             asked = f"{row.data.get('provider')}/{row.data.get('model')}"
         if row.kind == StepKind.CONTEXT:
             windows[row.round] = row.data.get("window")
         if row.kind == StepKind.RESPONSE:
-            responses.append(row.data)
+            if row.data.get("attempts") == 0:
+                # Cancelled while it waited for its permit.
+                unsent += 1
+            else:
+                responses.append(row.data)
             if served := row.data.get("falls_back_to"):
                 fallbacks.append(Fallback(round=row.round, asked=asked, served=served, error=row.data["error"]))
             usage = row.data.get("usage") or {}
@@ -152,6 +157,7 @@ def read_summary(run: Run, rows: Sequence[StepRow], plan: Plan, now: datetime, *
         cache_saved=cache_saved(responses),
         unreported_calls=sum(not data.get("usage") for data in responses),
         calls=len(responses),
+        nothing_sent=unsent > 0 and not responses,
         estimate=compared(rows),
         fallbacks=fallbacks,
     )
@@ -170,6 +176,7 @@ def time_shares(run: Run) -> list[Share]:
         ("Model", run.model_ms or 0.0, "model"),
         ("Tools", run.tool_ms or 0.0, "ttool"),
         ("Approval", run.approval_ms or 0.0, "approval"),
+        ("Permit wait", run.permit_ms or 0.0, "permit"),
         ("Queue", run.queue_ms or 0.0, "queue"),
     ]
     parts.append(("Overhead", max(run.wall_ms - sum(value for _, value, _ in parts), 0.0), "over"))

@@ -24,6 +24,7 @@ from playground.reading.so_far import streamed_tokens
 from playground.reading.step_rows import StepRow, is_live, load_rows
 from playground.reading.steps import read_steps
 from playground.reading.summary import read_summary
+from playground.reading.waiting import read_waiting_call
 
 PARTS = ("text", "thinking", "tool_call")
 
@@ -60,6 +61,7 @@ class Watch:
     _state: tuple[Any, ...] | None = None
     _waiting: tuple[Any, ...] | None = None
     _sent: dict[str, str] = field(default_factory=dict)
+    _place: str | None = None
     _streamed: int = 0
 
     def look(self) -> list[Event]:
@@ -80,7 +82,9 @@ class Watch:
         state_changed, self._state = state != self._state, state
         steps = self._changed_steps(run) if run.last_sequence > self.after or state_changed else None
         events = self._step_events(run, steps, with_start=state_changed) if steps else []
-        events += self._partial_events(run)
+        partial = RunPartial.objects.filter(run=run).first() if is_live(run) else None
+        events += self._partial_events(run, partial)
+        events += self._waiting_events(run, partial)
         if steps:
             events.append(self._summary_event(run, steps))
         events += self._approval_events(run)
@@ -127,8 +131,7 @@ class Watch:
         }
         return Event(name="step", data=data, id=id)
 
-    def _partial_events(self, run: Run) -> list[Event]:
-        partial = RunPartial.objects.filter(run=run).first() if is_live(run) else None
+    def _partial_events(self, run: Run, partial: RunPartial | None) -> list[Event]:
         self._streamed = streamed_tokens(run, partial)
         if partial is None:
             self._sent = {}
@@ -142,6 +145,18 @@ class Watch:
         self._sent = {f"{partial.round} {name}": getattr(partial, name) for name in PARTS}
         data = {"round": partial.round, "parts": parts, "tokens": self._streamed}
         return [Event(name="partial", data=data)] if parts else []
+
+    def _waiting_events(self, run: Run, partial: RunPartial | None) -> list[Event]:
+        """Where a call stands in line for its permit, whenever that has changed."""
+        waiting = read_waiting_call(partial, read_plan(run)) if partial and partial.waiting else None
+        # The page may show a wait that has ended before this first look.
+        before = self._place if self._place is not None or run.permit_ms else ""
+        self._place = waiting.text if waiting else ""
+        if self._place == before:
+            return []
+        html = render_to_string("playground/run/run_waiting.html", {"waiting_call": waiting})
+        message = f"{waiting.text}." if waiting else "The call waits no more."
+        return [Event(name="permit", data={"html": html, "message": message})]
 
     def _approval_events(self, run: Run) -> list[Event]:
         """The cards of proposed actions, whenever one is new or decided."""

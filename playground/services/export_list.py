@@ -65,6 +65,7 @@ COLUMNS: dict[str, Callable[[Any], Value]] = {
     "largest_prompt_tokens": lambda run: run.context_peak,
     "cost_usd": lambda run: run.cost,
     "queue_ms": lambda run: run.queue_ms,
+    "permit_ms": lambda run: run.permit_ms,
     "model_ms": lambda run: run.model_ms,
     "tool_ms": lambda run: run.tool_ms,
     "approval_ms": lambda run: run.approval_ms,

@@ -34,6 +34,13 @@
       replace("run-summary", data.html);
       setElapsed(data.elapsed);
     },
+    permit(data) {
+      const waited = "text" in byId("run-waiting").dataset;
+      replace("run-waiting", data.html);
+      showWaiting();
+      // Each place in between would be too much to hear.
+      if (waited !== "text" in byId("run-waiting").dataset) run.say(data.message);
+    },
     approvals(data) {
       window.playgroundApprovals.update(() => replace("run-approvals", data.html));
       run.say(data.message);
@@ -216,6 +223,20 @@
     bar.after(next);
   }
 
+  // A call that waits for its permit: what is said of it, and its bar in another color.
+  function showWaiting() {
+    const { text, round } = byId("run-waiting").dataset;
+    if (text) {
+      const bar = document.querySelector(`#round-${round} .is-active:not(.pg-step--tool) .bars .f-wait.pg-live-bar`);
+      if (bar) bar.setAttribute("class", "f-permit pg-live-bar");
+    }
+    const detail = byId("step-detail");
+    const word = detail.querySelector("[data-partial-state]");
+    if (word && "running" in detail.dataset && !(partial.text || partial.tool_call || partial.thinking)) {
+      word.textContent = text && detail.dataset.round === round ? text : "Waiting for the model";
+    }
+  }
+
   function showPartial() {
     textTimer = 0;
     const count = document.querySelector("#run-summary [data-streamed]");
@@ -235,7 +256,8 @@
     const said = detail.querySelector("[data-partial-count]");
     if (said) said.textContent = `≈ ${partial.tokens.toLocaleString("en-US")} tokens so far`;
     const word = detail.querySelector("[data-partial-state]");
-    if (word) word.textContent = partial.text || partial.tool_call ? "Streaming" : partial.thinking ? "Thinking" : "Waiting for the model";
+    if (word) word.textContent = partial.text || partial.tool_call ? "Streaming" : partial.thinking ? "Thinking" : word.textContent;
+    showWaiting();
   }
 
   // --- time --------------------------------------------------------------------------------------------------------
@@ -265,6 +287,7 @@
       const start = (parseFloat(bar.getAttribute("x")) * axis) / 100;
       bar.setAttribute("width", `${Math.max((100 * (now - origin - start)) / axis, 0.8).toFixed(2)}%`);
     }
+    showWaiting();
     const line = nowLine();
     const x = `${Math.min((100 * (now - origin)) / axis, 100).toFixed(2)}%`;
     line.setAttribute("x1", x);
@@ -321,7 +344,7 @@
     }
   }
 
-  const FINAL = ["run-head", "run-note", "run-approvals", "run-summary", "run-findings", "step-tree", "step-chips", "step-overview", "run-answer", "run-artifacts"];
+  const FINAL = ["run-head", "run-note", "run-approvals", "run-waiting", "run-summary", "run-findings", "step-tree", "step-chips", "step-overview", "run-answer", "run-artifacts"];
 
   async function finish(data) {
     ended = true;

@@ -112,6 +112,11 @@ def main(username: str) -> dict[str, int]:
     running.round()
     running.request()
     running.partial(text="It is on its **w", thinking="Let me see.")
+    waiting = under_way(user, "waiting for a permit")
+    waiting.round()
+    waiting.request()
+    waiting.place(3, 5)
+    runs["waiting"] = waiting.run.pk
     stopping = under_way(user, "stopping", cancel_requested_at=timezone.now(), cancelled_by=user)
     stopping.request()
     runs["awaiting"] = awaiting(user, of_another=False).pk

@@ -94,9 +94,10 @@ def test_a_run_that_goes_on_is_accessible(page: Page, recorded: dict[str, int]) 
     expect(page.locator("#run-lost")).to_be_visible()
     expect(page.locator("[data-retry]")).to_be_visible()
     found += [f"lost {line}" for line in barriers(page, ".pg")]
-    states = ("queued", "stopping", "awaiting", "awaiting another")
+    states = ("queued", "waiting", "stopping", "awaiting", "awaiting another")
     runs = [f"/admin/playground/runs/{recorded[state]}/" for state in states]
-    page.evaluate(GATHER, [[[run, ["#run-head", "#run-approvals", "#run-summary"]] for run in runs], ".pg-result"])
+    parts = ["#run-head", "#run-approvals", "#run-waiting", "#run-summary"]
+    page.evaluate(GATHER, [[[run, parts] for run in runs], ".pg-result"])
     expect(page.locator(".pg-result [data-action]")).to_have_count(2)
     found += [f"gathered {line}" for line in barriers(page, ".pg-result")]
 

@@ -346,6 +346,27 @@ def test_a_hidden_page_lets_go_and_catches_up(page: Page) -> None:  # D4
     expect(page.locator("#round-2")).to_be_visible()
 
 
+def test_a_wait_for_a_permit_is_shown_until_it_is_over(page: Page, recorded: dict[str, int]) -> None:  # S4
+    over = {"html": '<div id="run-waiting"></div>', "message": "The call waits no more."}
+    let_go: list[bool] = []
+
+    def tell(route: Route) -> None:
+        body = f"event: permit\ndata: {json.dumps(over)}\n\n" if let_go else "event: beat\ndata: {}\n\n"
+        route.fulfill(status=200, content_type="text/event-stream", body=body)
+
+    page.route("**/events/**", tell)
+    page.route("**/updates/**", lambda route: route.fulfill(json={"events": [], "ended": False}))
+    page.goto(f"/admin/playground/runs/{recorded['waiting']}/")
+    expect(page.locator("#run-waiting")).to_contain_text("Waiting for a permit: 3rd of 5 for Demo model.")
+    expect(page.locator("[data-partial-state]")).to_have_text("Waiting for a permit: 3rd of 5 for Demo model")
+    expect(page.locator("#round-2 .bars .f-permit.pg-live-bar")).to_be_attached()
+    let_go.append(True)
+
+    expect(page.locator("#run-waiting .pg-note")).to_have_count(0)
+    expect(page.locator("#run-status")).to_have_text("The call waits no more.")
+    expect(page.locator("[data-partial-state]")).to_have_text("Waiting for the model")
+
+
 def test_steps_arrive_once_over_a_connection_that_keeps_breaking(open_page: Callable[..., Page]) -> None:  # D4
     page = open_page(expect_errors=True)
 

@@ -36,8 +36,17 @@ class Story:
     def __post_init__(self) -> None:
         self.trace = RunTrace(clock=lambda: self.now)
 
-    def call(self, *, asked: Mapping[str, Any] | None = None, retries: int = 0, **got: Any) -> Story:
-        """A model call: `asked` changes the request's data, `got` the response's."""
+    def call(
+        self,
+        *,
+        asked: Mapping[str, Any] | None = None,
+        retries: int = 0,
+        waited_s: float = 0.0,
+        place: Mapping[str, Any] | None = None,
+        **got: Any,
+    ) -> Story:
+        """A model call: `asked` changes the request's data, `got` the response's. It `waited_s` for its permit, from
+        this `place` in line."""
         self.round += 1
         request = {
             "kept": self.sent,
@@ -51,6 +60,11 @@ class Story:
         }
         self.sent = request["messages"]
         self.trace.record(StepKind.REQUEST, round=self.round, data=request)
+        if waited_s:
+            came = self.trace.now_ms()
+            self.now += waited_s
+            data = {"provider": "demo", "position": 1, "waiting": 1, **(place or {})}
+            self.trace.record(StepKind.PERMIT, round=self.round, data=data, started_ms=came)
         started = self.trace.now_ms()
         for attempt in range(1, retries + 1):
             data = {"attempt": attempt, "error": {"kind": "overloaded", "message": "Come back later"}, "wait_s": 2.0}
@@ -359,6 +373,39 @@ def test_a_decision_that_nobody_made_is_a_warning() -> None:
 
 def test_a_decision_within_a_minute_is_no_finding() -> None:
     assert story().call().decision("pay", 59).tool("pay").call().find() == []
+
+
+@pytest.mark.parametrize(
+    ("place", "detail"),
+    [
+        ({"position": 1, "waiting": 1}, "It was the call of round 1, first in line. Raise “calls at once” of `demo`"),
+        ({"position": 2, "waiting": 4}, "It was the call of round 1, behind one other call. Raise"),
+        ({"position": 9, "waiting": 9, "of_site": True}, "behind 8 other calls. Raise `LLM_MAX_CALLS_IN_FLIGHT`"),
+        ({"position": 0, "waiting": 0, "away": True}, "could not be reached: see whether Redis and the database run."),
+    ],
+)
+def test_a_long_wait_for_permits_is_told_with_what_to_do(place: dict[str, Any], detail: str) -> None:  # F
+    finding = story().call(waited_s=30, place=place).only()
+
+    assert (finding.id, finding.severity, finding.sequence) == ("long_permit_wait", Severity.WARNING, 1)
+    assert finding.title == "The run waited 30.00 s for permits" and finding.impact == "30.00 s, 97 % of the run"
+    assert detail in finding.detail
+
+
+def test_waits_of_many_calls_are_one_finding_at_the_longest() -> None:
+    told = story().call(waited_s=6).call(waited_s=9, place={"position": 3, "waiting": 3}).call()
+    finding = told.only()
+
+    assert (finding.title, finding.where) == ("The run waited 15.00 s for permits", "Round 2, model call")
+    assert finding.detail.startswith("2 calls waited, longest that of round 2: 9.00 s, behind 2 other calls. ")
+
+
+def test_waits_for_permits_of_less_than_ten_seconds_are_no_finding() -> None:
+    assert story().call(waited_s=9).call().find() == []
+
+
+def test_a_first_token_is_not_slow_for_a_permit_that_was_waited_for() -> None:
+    assert story().call(first_token_ms=12_000.0, permit_ms=8_000.0).find() == []
 
 
 def offered(told: Story, *names: str, description: str = "Look it up. " * 20) -> str:

@@ -24,10 +24,11 @@ from llmcore.messages import (
     ToolSpec,
 )
 from llmcore.metering.client import Completion
+from llmcore.permits.base import Place
 from llmcore.prompts.assembly import Segment, Source
 from llmcore.providers.base import ModelCall, WireRequest
 from llmcore.runs.outcome import STATUS_OF, EndReason, RunStatus
-from llmcore.runs.recording import FinishedCall, Recorder
+from llmcore.runs.recording import CallObserver, FinishedCall, Recorder
 from llmcore.tools.base import Action
 from llmcore.tools.results import FailureKind, ToolResult
 from llmcore.trace import RunStep, RunTrace, WireExchange
@@ -141,6 +142,7 @@ class RecordedRun:
         error: ProviderError | None = None,
         finish_reason: FinishReason | None = FinishReason.STOP,
         first_token_ms: float | None = 100.0,
+        attempts: int = 1,
         **changes: Any,
     ) -> None:
         """The call that was begun ends."""
@@ -150,14 +152,27 @@ class RecordedRun:
         response = ModelResponse(message=message, finish_reason=finish_reason, usage=usage, error=error, **changes)
         cost = None if error else PRICES.cost(usage)
         self._account.report(usage.input_tokens if usage else None)
-        completion = Completion(response=response, first_token_ms=first_token_ms, thinking_ms=20.0, cost=cost)
+        completion = Completion(
+            response=response, attempts=attempts, first_token_ms=first_token_ms, thinking_ms=20.0, cost=cost
+        )
         self._recorder.response(self._call, completion, round=self._round, started_ms=self._request_ms)
         self.messages.append(message)
 
+    def permit(self, *, took_ms: float, position: int = 1, waiting: int = 1, granted: bool = True) -> None:
+        """The call that was begun waited so long for its permit, from this place in line."""
+        self.wait(took_ms)
+        place = Place(position=position, waiting=waiting)
+        self._observer().waited(place, took_ms, attempt=1, granted=granted)
+        self._request_ms = self._trace.now_ms()
+
+    def place(self, position: int, waiting: int, **more: bool) -> None:
+        """Where the call that was begun stands in line now."""
+        place = {"provider": PROVIDER.slug, "position": position, "waiting": waiting, **more}
+        RunPartial.objects.update_or_create(run=self.run, defaults={"round": self._round, "waiting": place})
+        self._revise()
+
     def retry(self, error: ProviderError, attempt: int = 1) -> None:
-        observer = self._recorder.observer(round=self._round, request=self._request_step)
-        assert observer is not None
-        observer.retry(attempt, error, 0.5)
+        self._observer().retry(attempt, error, 0.5)
 
     def tool_call(self, call: ToolCall, *, repeat: int = 1) -> int:
         """A tool starts; its sequence."""
@@ -242,6 +257,11 @@ class RecordedRun:
         exchange_row(self.run.pk, sequence, exchange).save()
 
     async def committed(self) -> None: ...
+
+    def _observer(self) -> CallObserver:
+        observer = self._recorder.observer(round=self._round, request=self._request_step)
+        assert observer is not None
+        return observer
 
     def _revise(self, **columns: Any) -> None:
         Run.objects.filter(pk=self.run.pk).update(revision=F("revision") + 1, **columns)

@@ -89,6 +89,7 @@ MEASURES = (
     _Measure("without approval", _without_approval, lambda run: duration(_without_approval(run)), optional=True),
     _Measure("Model time", lambda run: run.model_ms, lambda run: _part(run, "model", run.model_ms)),
     _Measure("Tool time", lambda run: run.tool_ms, lambda run: _part(run, "ttool", run.tool_ms)),
+    _Measure("Permit wait", lambda run: run.permit_ms, lambda run: _part(run, "permit", run.permit_ms), optional=True),
     _Measure("Rounds", lambda run: run.rounds, lambda run: str(run.rounds), change="count"),
     _Measure("Tool calls", lambda run: run.tool_calls, _calls, change="count"),
     _Measure("Prompt tokens", lambda run: run.input_tokens, lambda run: tokens(run.input_tokens)),

@@ -10,6 +10,7 @@ from playground.reading.panels.base import Panel, Query, Tab, boxes_of
 from playground.reading.panels.messages import Call
 from playground.reading.so_far import streamed_tokens
 from playground.reading.step_record import StepRecord
+from playground.reading.waiting import read_waiting_call
 
 LONG_ARGUMENTS = 300
 
@@ -39,6 +40,8 @@ def read(record: StepRecord, query: Query) -> Panel:
         "streaming": record.line.running,
         "partial": record.partial,
         "streamed": streamed_tokens(record.run, record.partial),
+        "waiting": read_waiting_call(record.partial, record.plan),
+        "unsent": not record.line.sent,
         "partial_stored": record.run.privacy_level != PrivacyLevel.METADATA,
         "unfinished": end is None and not record.line.running,
         "other_parts": _other_parts(message),
