@@ -52,7 +52,10 @@ def in_pieces(request: StaffRequest, run: Run, frame: HttpResponse) -> Streaming
         yield head + end_of_head
         yield before + await sync_to_async(begun)(request, run) + after
 
-    return StreamingHttpResponse(pieces(), headers=frame.headers)
+    response = StreamingHttpResponse(pieces(), headers=frame.headers)
+    # Asks a proxy not to collect the pieces.
+    response.headers["X-Accel-Buffering"] = "no"
+    return response
 
 
 def begun(request: StaffRequest, run: Run) -> str:

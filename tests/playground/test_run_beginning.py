@@ -78,6 +78,7 @@ async def pieces_of(client: AsyncClient, run: Run) -> AsyncIterator[str]:
     response = cast(StreamingHttpResponse, await client.get(url(run)))
     assert response.streaming and response.status_code == 200
     assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+    assert response.headers["X-Accel-Buffering"] == "no"
     async for piece in response:
         yield piece.decode()
 
