@@ -183,11 +183,11 @@ class ModelClient:
     async def _permitted(self, sending: Sending, number: int) -> Attempt | None:
         """One attempt, with a permit while it runs and no longer; `None` where the call was cancelled before it."""
         asked = self._clock()
-        permission = Permission()
-        if self._permits is not None:
+        permission, provider = Permission(), sending.call.provider
+        if self._permits is not None and self._permits.needed(provider):
             permission = await ask_permission(
                 self._permits,
-                sending.call.provider,
+                provider,
                 attempt=number,
                 observer=sending.observer,
                 cancel=sending.cancel,
@@ -196,14 +196,12 @@ class ModelClient:
         now = self._clock()
         if number == 1:
             sending.queued_ms = (now - asked) * 1000
-            sending.started, sending.deadline = now, now + sending.call.provider.total_timeout_s
+            sending.started, sending.deadline = now, now + provider.total_timeout_s
         else:
             sending.requeued_ms += permission.queued_ms
             sending.deadline += now - asked
-        if not permission.given:
-            return None
         try:
-            return await self._attempt(sending)
+            return await self._attempt(sending) if permission.given else None
         finally:
             permission.give_back()
 

@@ -35,7 +35,7 @@ async def ask_permission(
     cancel: asyncio.Event | None,
     clock: Callable[[], float],
 ) -> Permission:
-    """Wait for a permit. Where `cancel` is set meanwhile, none is held and none was lost."""
+    """Wait for a permit. Where `cancel` is set meanwhile, the attempt may not go out, whatever it holds."""
     began = clock()
     first: Place | None = None
 
@@ -48,9 +48,12 @@ async def ask_permission(
     permit: Permit | None = None
     async with Interrupt(cancel) as interrupt:
         permit = await permits.acquire(provider, told)
-    if interrupt.fired and permit is not None:
-        permit.release()
     queued_ms = (clock() - began) * 1000 if first is not None else 0.0
-    if first is not None and observer is not None:
-        observer.waited(first, queued_ms, attempt=attempt, granted=not interrupt.fired)
-    return Permission(given=not interrupt.fired, permit=None if interrupt.fired else permit, queued_ms=queued_ms)
+    permission = Permission(given=not interrupt.fired, permit=permit, queued_ms=queued_ms)
+    try:
+        if first is not None and observer is not None:
+            observer.waited(first, queued_ms, attempt=attempt, granted=permission.given)
+    except BaseException:
+        permission.give_back()
+        raise
+    return permission

@@ -116,8 +116,11 @@ class Permit(Protocol):
 class Permits(Protocol):
     """Where the metered client gets its permits."""
 
+    def needed(self, provider: Provider) -> bool:
+        """Whether calls to `provider` need permits at all: where no limit is set, nothing more is asked or awaited."""
+
     async def acquire(self, provider: Provider, told: Callable[[Place], None]) -> Permit | None:
-        """Wait for a permit; `None` where none is needed. `told` hears each new place in line while it waits.
+        """Wait for a permit; `None` where none is needed any more. `told` hears each new place in line while it waits.
 
         A wait that is cancelled leaves nothing behind, also where the permit had been granted already.
         """

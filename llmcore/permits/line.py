@@ -68,9 +68,10 @@ class PermitLine:
             self._thread.shutdown(wait=False)
             await closing
 
+    def needed(self, provider: Provider) -> bool:
+        return provider.max_calls_in_flight is not None or self._total is not None
+
     async def acquire(self, provider: Provider, told: Callable[[Place], None]) -> HeldPermit | None:
-        if provider.max_calls_in_flight is None and self._total is None:
-            return None
         ticket = Ticket(token=uuid.uuid4().hex, provider=provider.slug, ceiling=Ceiling(), run_id=self._run_id)
         try:
             place = await self._wait(ticket, provider, told)

@@ -16,6 +16,7 @@ from playground.figures import milliseconds
 from playground.models import Run
 from playground.numbers import SPACE
 from playground.reading.searched import NO_SEARCH, Search, shortened
+from playground.reading.waiting import standing
 
 UNFINISHED = {RunStatus.QUEUED, RunStatus.RUNNING}
 # So many times the middle value is out of scale.
@@ -65,11 +66,13 @@ class RunRow:
 
     @property
     def excerpt(self) -> str:
-        """Where the searched words are. Else what went wrong, where something did; else what of the prompt the title
-        doesn't say, else the answer."""
+        """Where the searched words are. Else what is waited for, or went wrong, where something is or did; else what of
+        the prompt the title doesn't say, else the answer."""
         for name in ("prompt_found", "answer_found"):
             if fragment := self.search.fragment(str(getattr(self.run, name, ""))):
                 return fragment
+        if (place := getattr(self.run, "permit_place", None)) and self.live:
+            return ", ".join(filter(None, ("Waiting for a permit", standing(place))))
         if self.run.reason not in ("", EndReason.COMPLETED) and self.run.detail:
             return shortened(self.run.detail)
         prompt = " ".join(str(getattr(self.run, "prompt_start", "")).split())

@@ -43,7 +43,12 @@ def read_waiting_call(partial: RunPartial | None, plan: Plan) -> Waiting | None:
 def place_text(place: Mapping[str, Any], plan: Plan) -> str:
     """ "3rd of 5 for OpenAI"."""
     whom = "all providers" if place.get("of_site") else plan.name_of_provider(str(place.get("provider") or ""))
-    return f"{ordinal(place['position'])} of {place['waiting']} for {whom}"
+    return f"{standing(place)} for {whom}"
+
+
+def standing(place: Mapping[str, Any]) -> str:
+    """ "3rd of 5"; empty where nobody can say."""
+    return f"{ordinal(place['position'])} of {place['waiting']}" if place.get("position") else ""
 
 
 def waits_of(rows: Iterable[StepRow], plan: Plan) -> str:

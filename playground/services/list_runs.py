@@ -9,7 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from django.contrib.auth.models import User
-from django.db.models import Count, QuerySet, Sum, Value
+from django.db.models import Count, F, QuerySet, Sum, Value
 from django.db.models.functions import Greatest, Left, Lower, StrIndex, Substr
 from django.utils import timezone
 
@@ -129,6 +129,7 @@ def _rows(runs: QuerySet[Run], search: str) -> QuerySet[Run]:
             prompt_start=Left("prompt", EXCERPT_CHARS),
             answer_start=Left("answer", EXCERPT_CHARS),
             note_start=Left("note", EXCERPT_CHARS),
+            permit_place=F("partial__waiting"),
             prompt_found=_around("prompt", max(words, key=len, default="")),
             answer_found=_around("answer", max(words, key=len, default="")),
         )

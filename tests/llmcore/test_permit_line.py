@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -69,12 +70,17 @@ async def test_a_store_that_is_away_lets_no_call_through() -> None:  # S4: fail 
         permit.release()
 
 
-async def test_a_provider_without_a_limit_costs_nothing() -> None:  # S3
+async def test_a_provider_without_a_limit_costs_nothing() -> None:
     store = MemoryTickets()
-    line = PermitLine(store, ceiling_of=lambda provider: pytest.fail("nobody asks"))
-    async with line:
-        assert await line.acquire(provider(), lambda place: None) is None
-    assert not store.looks
+    threads = threading.active_count()
+    async with (
+        PermitLine(store, ceiling_of=lambda provider: pytest.fail("nobody asks")) as line,
+        open_http() as http,
+        serve_script(WHOLE) as server,
+    ):
+        completion = await ask(ModelClient(http=http, permits=line), call_to(CHAT, server.origin))
+    assert completion.response.text == "Hello there"
+    assert not store.looks and threading.active_count() == threads
 
 
 async def test_a_limit_that_is_lifted_lets_those_who_wait_go() -> None:
@@ -113,6 +119,8 @@ class Watcher:
         self.places.append(place)
 
     def waited(self, place: Place, waited_ms: float, *, attempt: int, granted: bool) -> None:
+        if self._broken:
+            raise RuntimeError("a fault of ours")
         assert waited_ms > 0
         self.waits.append((attempt, place.position, granted))
 
@@ -185,6 +193,21 @@ async def test_a_permit_comes_back_from_a_fault_of_our_own(client: ModelClient, 
     async with serve_script(WHOLE) as server:
         with pytest.raises(RuntimeError, match="a fault of ours"):
             await ask(client, call_to(CHAT, server.origin), observer=Watcher(broken=True))
+    await until(lambda: not store.tickets())
+
+
+async def test_a_permit_comes_back_from_a_fault_right_after_it_was_granted(
+    client: ModelClient, line: PermitLine, store: MemoryTickets
+) -> None:  # S2
+    held, watcher = await line.acquire(provider("test"), lambda place: None), Watcher(broken=True)
+    async with serve_script(WHOLE) as server:
+        asking = asyncio.create_task(ask(client, call_to(CHAT, server.origin), observer=watcher))
+        await until(lambda: watcher.places)
+        assert held is not None
+        held.release()
+        with pytest.raises(RuntimeError, match="a fault of ours"):
+            await asking
+        assert not server.received
     await until(lambda: not store.tickets())
 
 

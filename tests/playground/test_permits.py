@@ -15,18 +15,21 @@ from llmcore.models import PermitTicket, Provider
 from llmcore.permits.base import Ticket
 from llmcore.permits.database import DatabaseTickets
 from llmcore.providers.scripted.scenario import Scenario, Turn
+from llmcore.tools.base import Tool
 from playground.models import Run, RunPartial
 from playground.privacy import PrivacyLevel
 from playground.services.cancel_run import cancel_run
 from playground.services.drive_run import drive_run
 from playground.services.start_run import write_run
-from tests.llmcore.permit_stores import ticket
-from tests.playground.driven import Script, call, in_background, script, wait_for
+from tests.llmcore.permit_stores import forget_all, ticket
+from tests.playground.driven import Script, call, in_background, script, site_tool, wait_for
 from tests.playground.workers import kinds, status
+from tests.services import Redis
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 HELLO = Turn(text="Good day.")
+NO_ARGUMENTS = {"type": "object", "properties": {}}
 # For somebody else to get in line while a call is in flight, on a busy machine.
 LONG_ENOUGH_S = 1.5
 
@@ -167,6 +170,45 @@ def test_no_permit_is_held_while_tools_run_or_a_run_ends() -> None:  # S3
         run = model.run()
     assert run.status == "completed" and not PermitTicket.objects.exists()
     assert of_calls(run) == ["request", "response", "request", "response"]
+
+
+def test_a_restart_of_redis_loses_no_run(settings: Settings) -> None:  # S4
+    server = Redis()
+    server.start()
+    settings.LLM_PERMITS_URL = f"redis://127.0.0.1:{server.port}/0"
+    forget_all(settings.LLM_PERMITS_URL)
+
+    def stop_redis() -> str:
+        server.stop()
+        return "Done."
+
+    tool = Tool(name="restart", description="Restarts.", parameters=NO_ARGUMENTS, run=stop_redis, group="test")
+    turns = (Turn(tool_calls=(call("restart"),)), HELLO)
+    with site_tool(tool), script(*turns, tool_groups=["test"]) as model:
+        Provider.objects.update(max_calls_in_flight=1)
+        run = write_run(request=model.request(), by=None)
+        with driving(run):
+            wait_for(lambda: (waiting(run) or {}).get("away"))
+            assert len(model.model.requests) == 1, "no call goes out while nobody can say whether it may"
+            server.start()
+            wait_for(lambda: (waiting(run) or {}).get("recounting"))
+            wait_for(lambda: status(run) == "completed")
+    server.stop()
+    run.refresh_from_db()
+    assert run.answer == "Good day." and of_calls(run).count("permit") == 1
+
+
+def test_a_run_that_waits_for_a_redis_that_is_away_can_be_cancelled(settings: Settings) -> None:  # D2, S4
+    settings.LLM_PERMITS_URL = "redis://127.0.0.1:1/0"
+    with script(HELLO) as model:
+        Provider.objects.update(max_calls_in_flight=1)
+        run = write_run(request=model.request(), by=None)
+        with driving(run):
+            wait_for(lambda: waiting(run))
+            assert waiting(run) == {"provider": Provider.objects.get().slug, "position": 0, "waiting": 0, "away": True}
+            cancel_run(run=run, by=None, now=timezone.now())
+            wait_for(lambda: status(run) == "cancelled")
+    assert not model.model.requests
 
 
 def test_a_limit_that_is_raised_lets_a_run_go_that_waits(busy: Busy) -> None:

@@ -180,6 +180,14 @@ def test_a_call_that_was_cancelled_in_line_is_told_as_never_sent(client: Client,
     assert "It was never sent." in detail and "No visible text" not in detail
 
 
+def test_the_list_of_runs_says_which_one_waits(client: Client, user: User) -> None:
+    recorded = waiting_run(user)
+    assert "Waiting for a permit, 3rd of 5" in words(client.get(reverse("playground:runs")).content.decode())
+    recorded.permit(took_ms=500)
+    recorded.partial(text="Good", waiting=None)
+    assert "Waiting for a permit" not in words(client.get(reverse("playground:runs")).content.decode())
+
+
 # --- the calls of this moment ---
 
 

@@ -224,4 +224,4 @@ def _call_of(round: Round) -> Line | None:
 
 
 def _start_of(round: Round) -> float:
-    return min(line.started_ms for line in round.lines if line.css != "start")
+    return min(line.from_ms for line in round.lines if line.css != "start")
