@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -146,7 +147,7 @@ def test_run_is_started_and_seen_to_complete(site: Site, admin: Visitor) -> None
     exported = admin.exported(run)
     assert exported["run"]["answer"] == "Good day."
     assert [step["kind"] for step in exported["steps"]] == [
-        "request", "response", "tool_call", "tool_result", "request", "response",
+        "request", "context", "response", "tool_call", "tool_result", "request", "context", "response",
     ]  # fmt: skip
     workers = {replica.pid for replica in site.installation.replicas["worker"]}
     assert int(site.run(run)["worker"].rpartition(":")[2]) in workers
@@ -160,6 +161,31 @@ def test_several_workers_share_the_runs(site: Site, admin: Visitor) -> None:
         site.wait_for_status(run, "completed")
     assert len({site.run(run)["worker"] for run in runs}) == 2
     assert {site.run(run)["attempt"] for run in runs} == {1}
+
+
+@pytest.fixture
+def one_at_a_time(site: Site) -> Iterator[None]:
+    """The model's provider takes one call at a time."""
+    site.rows("UPDATE llmcore_provider SET max_calls_in_flight = 1 RETURNING id")
+    yield
+    site.rows("UPDATE llmcore_provider SET max_calls_in_flight = NULL RETURNING id")
+
+
+@pytest.mark.usefixtures("one_at_a_time")
+def test_workers_share_a_limit_of_calls(site: Site, admin: Visitor) -> None:  # S1, S4
+    def positions() -> list[int]:
+        found = site.rows("SELECT waiting FROM playground_runpartial WHERE waiting IS NOT NULL")
+        return sorted(place["position"] for (place,) in found)
+
+    first = admin.start_run("slow")
+    site.installation.wait(lambda: site.streaming(first), "the answer to be streamed", 30)
+    others = [admin.start_run("quick") for _ in range(2)]
+    site.installation.wait(lambda: positions() == [1, 2], "the other calls to wait", 30)
+    page = admin.get(f"{RUNS}calls/").text
+    assert "waits, 1st of 2" in page and "waits, 2nd of 2" in page
+    for run in (first, *others):
+        site.wait_for_status(run, "completed")
+    assert all("permit" in site.kinds(run) for run in others)
 
 
 def test_static_files_have_names_that_browsers_keep_for_good(site: Site, admin: Visitor) -> None:
