@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from llmcore.providers.scripted.scenario import Turn
 from llmcore.tools.base import Tool
+from llmcore.usage import Usage
 from playground.erasure import delete_contents
 from playground.models import Run
 from playground.services.start_run import write_run
@@ -236,3 +237,32 @@ def test_the_last_request_of_a_round_is_the_one_that_counts(client: Client, user
     b.steps.filter(kind="request", round=2).update(round=1)
 
     assert f"round 1 of run {b.pk} , the last of its 2 requests" in panel(html_of(client, a, b))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "said"),
+    [
+        (2, "5,000 tokens were read anew without a reason that shows here."),
+        (12, "Expired: 12 min 00 s had passed, and a prefix is kept for about 5 min 00 s."),
+    ],
+)
+def test_the_time_between_is_held_against_the_lifetime_of_the_cache(
+    client: Client, user: User, minutes: int, said: str
+) -> None:
+    usage = Usage(input_tokens=5_000, output_tokens=10, total_tokens=5_010, cache_read_input_tokens=0)
+    runs = []
+    for _ in "ab":
+        recorded = RecordedRun(user)
+        recorded.request()
+        recorded.response("Well.", usage=usage)
+        runs.append(recorded.end())
+        step = recorded.run.steps.get(kind="request")
+        recorded.run.steps.filter(pk=step.pk).update(data={**step.data, "adapter": "openai_chat"})
+    Run.objects.filter(pk=runs[1].pk).update(started_at=runs[0].started_at + timedelta(minutes=minutes))
+
+    found = panel(html_of(client, *runs)).replace("\xa0", " ")
+
+    word = "within" if minutes == 2 else "longer than"
+    assert f"Time between {minutes} min 00 s , {word} the 5 min 00 s that this provider keeps a prefix for" in found
+    assert "5,000 tokens planned, 0 read from the cache." in found and said in found
+    assert "caches from 1,024 tokens on in steps of 128" in found
