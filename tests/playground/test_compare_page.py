@@ -384,3 +384,18 @@ def test_the_cost_of_a_free_run_compares(client: Client, user: User) -> None:
 
     assert "Cost $0.00090 $0 ▼ −100 %" in section(html_of(client, a, b), "h-figures")
     assert "Cost $0 $0.00090 ▲ from 0" in section(html_of(client, b, a), "h-figures")
+
+
+def test_large_counts_are_spelled_alike_on_all_pages(client: Client, user: User) -> None:
+    many = finished_run(user, rounds=1)
+    Run.objects.filter(pk=many.pk).update(rounds=1_000, max_rounds=1_000, tool_calls=2_345, tool_errors=1_234)
+
+    run, runs = (
+        text_of(client.get(url).content.decode())
+        for url in (reverse("playground:run", args=[many.pk]), reverse("playground:runs"))
+    )
+    figures = section(html_of(client, many, finished_run(user)), "h-figures")
+
+    assert "Rounds 1,000 of 1,000 allowed" in run and "Tool calls 2,345 1,111 ok, 1,234 failed" in run
+    assert " 1,000 2,345 1,234 failed " in runs
+    assert "Rounds 1,000 3" in figures and "Tool calls 2,345, 1,234 failed 2" in figures

@@ -72,7 +72,7 @@ def _cached(run: Run) -> float | None:
 
 def _calls(run: Run) -> str:
     told = ((run.tool_errors, "failed"), (run.tool_denials, "denied"))
-    return ", ".join([str(run.tool_calls), *(f"{count} {word}" for count, word in told if count)])
+    return ", ".join([tokens(run.tool_calls), *(f"{tokens(count)} {word}" for count, word in told if count)])
 
 
 def _part(run: Run, css: str, ms: float | None) -> str:
@@ -90,7 +90,7 @@ MEASURES = (
     _Measure("Model time", lambda run: run.model_ms, lambda run: _part(run, "model", run.model_ms)),
     _Measure("Tool time", lambda run: run.tool_ms, lambda run: _part(run, "ttool", run.tool_ms)),
     _Measure("Permit wait", lambda run: run.permit_ms, lambda run: _part(run, "permit", run.permit_ms), optional=True),
-    _Measure("Rounds", lambda run: run.rounds, lambda run: str(run.rounds), change="count"),
+    _Measure("Rounds", lambda run: run.rounds, lambda run: tokens(run.rounds), change="count"),
     _Measure("Tool calls", lambda run: run.tool_calls, _calls, change="count"),
     _Measure("Prompt tokens", lambda run: run.input_tokens, lambda run: tokens(run.input_tokens)),
     _Measure("Served from cache", _cached, lambda run: _percent(_cached(run)), good="more", change="points"),
