@@ -99,6 +99,15 @@ def test_rounds_of_one_run_are_held_against_each_other(client: Client, user: Use
     assert "none: it ends where the other one goes on" in backwards and "before the other one was answered" in backwards
 
 
+def test_a_request_is_not_held_against_itself(client: Client, user: User) -> None:
+    run = finished_run(user)
+
+    html = html_of(client, run, run, 2, 2)
+
+    assert "A and B are the same request." in panel(html) and "planned" not in panel(html)
+    assert "swap A and B" not in html and "a_round=3&amp;b_round=3" not in html
+
+
 def test_the_next_pair_is_a_click_away_and_the_rest_of_the_page_stays(client: Client, user: User) -> None:
     a, b = finished_run(user), finished_run(user, rounds=3)
 

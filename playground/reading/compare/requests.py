@@ -53,8 +53,9 @@ class Parting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequestPair:
-    """Two requests, B as if it had followed A. Without a `map` where one of them is not there. `between` requests of
-    the same run stand between them."""
+    """Two requests, B as if it had followed A. Without a `map` where one of them is not there, or both are the same.
+    `between` requests of the same run stand between them.
+    """
 
     a: Chosen
     b: Chosen
@@ -67,22 +68,29 @@ class RequestPair:
         return self.a, self.b
 
     @property
+    def twice(self) -> bool:
+        """Whether both are the same request, of which there is nothing to tell."""
+        return self.a.record is not None and (self.a.run.pk, self.a.round) == (self.b.run.pk, self.b.round)
+
+    @property
     def why(self) -> str:
         return explained_between(self.map.reuse, between=self.between) if self.map else ""
 
     @property
-    def apart_ms(self) -> float:
-        """From the answer of A to the request of B; less than 0 where B was sent before."""
-        return self.map.reuse.idle_s * 1000 if self.map else 0.0
+    def backwards(self) -> bool:
+        """Whether B was sent before A."""
+        a, b = self.a.record, self.b.record
+        return a is not None and b is not None and b.moment < a.moment
 
     def step(self, by: int) -> tuple[int, int] | None:
-        """The rounds of the pair that is `by` rounds further on in both runs; `None` where one doesn't go that far."""
+        """The rounds of the pair that is `by` rounds further on in both runs; `None` where one doesn't go that far, or
+        both are the same."""
         moved = (self.a.round + by, self.b.round + by)
         there = [
             chosen.rounds is not None and chosen.rounds.first <= round <= chosen.rounds.last
             for chosen, round in zip(self.halves, moved, strict=True)
         ]
-        return moved if all(there) else None
+        return moved if all(there) and not self.twice else None
 
 
 def read_request_pair(sides: Sequence[Side], rounds: Sequence[int | None], *, user: Any) -> RequestPair | None:
@@ -94,8 +102,9 @@ def read_request_pair(sides: Sequence[Side], rounds: Sequence[int | None], *, us
     a = _choose(sides[0], known[0], rounds[0], user=user)
     default = a.round + 1 if sides[0].run.pk == sides[1].run.pk else None
     b = _choose(sides[1], known[1], rounds[1] or default, user=user)
-    if a.record is None or b.record is None:
-        return RequestPair(a=a, b=b)
+    alone = RequestPair(a=a, b=b)
+    if a.record is None or b.record is None or alone.twice:
+        return alone
     found = read_cache_map(a.record, b.record)
     return RequestPair(
         a=a,
