@@ -157,6 +157,29 @@ def test_prompts_differ_source_by_source(client: Client, user: User) -> None:
     assert 'class="pg-diff pg-diff--side"' in side and 'aria-current="true">Side by side' in side
 
 
+def test_a_long_text_that_only_one_has_is_shown_when_it_is_opened(client: Client, user: User) -> None:
+    a, b = RecordedRun(user, system=""), RecordedRun(user, system="\n".join(f"Rule {n}." for n in range(40)))
+    a.run.plan["segments"] = a.run.plan["segments"][1:]
+    a.run.save(update_fields=["plan"])
+    for recorded in (a, b):
+        recorded.answer("Yes.")
+        recorded.end()
+
+    html = html_of(client, a.run, b.run)
+
+    assert "Configuration prompt only in B Show 40 lines" in section(html, "h-prompt")
+    assert re.search(r"<details[^>]*>(?:(?!</details>).)*Rule 39\.", html, re.S)
+
+
+def test_each_part_of_the_page_is_a_jump_away(client: Client, user: User) -> None:
+    a, b = pair(user)
+    queued = RecordedRun(user, status=RunStatus.QUEUED, started_at=None, plan=None).run
+
+    for html in (html_of(client, a, b), html_of(client, queued, RecordedRun(user, plan=None).run)):
+        jumps = re.findall(r'<a href="#([\w-]+)"', html.partition('class="pg-jumps"')[2].partition("</nav>")[0])
+        assert len(jumps) >= 2 and all(f'id="{place}"' in html for place in jumps)
+
+
 def test_answers_differ_by_words(client: Client, user: User) -> None:
     a, b = pair(user)
 

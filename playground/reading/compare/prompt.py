@@ -18,6 +18,8 @@ from playground.rows import load_contents
 
 # The whole of a text that both have, as far as a page shows it.
 SHOWN_CHARS = 8_000
+# So many lines of a text that only one has are shown at once.
+OPEN_LINES = 12
 TOOLS = "tools"
 HISTORY = "history"
 ORDER = (Source.TOOLDEF, Source.CONFIG, Source.OVERRIDE, Source.SNIPPET, Source.SKILL)
@@ -109,6 +111,11 @@ class Difference:
             kind: Literal["add", "del"] = "del" if b is None else "add"
             return [line for line in line_diff(a or "", b or "") if line.kind == kind or line.kind == "fold"]
         return line_diff(a, b)
+
+    @property
+    def folded(self) -> bool:
+        """Whether it is a long text that only one has: nothing in it is compared, so it is shown when it is opened."""
+        return self.state in ("only_a", "only_b") and len(self.lines) > OPEN_LINES
 
     @property
     def rows(self) -> list[tuple[DiffLine | None, DiffLine | None]]:
