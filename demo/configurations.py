@@ -97,6 +97,7 @@ MODELS = (
     DemoModel(name="demo-broken", label="Demo: refused key", thinks=False),
     # A model without prices shows what "unpriced" looks like.
     DemoModel(name="demo-slow", label="Demo: slow", prices=None, thinks=False),
+    DemoModel(name="demo-tabletop", label="Demo: tabletop", prices=("1.25", "0.125", "10.00")),
     DemoModel(name="demo-filtered", label="Demo: filtered", thinks=False),
     DemoModel(name="demo-empty", label="Demo: says nothing", thinks=False),
 )
@@ -208,6 +209,14 @@ CONFIGURATIONS = (
         prompt="slow-writer",
         snippets=("house-tone",),
         more={"temperature": 0.9},
+    ),
+    DemoConfiguration(
+        slug="tabletop-extraction",
+        name="Tabletop extraction",
+        description="Answers the prompts of the pack “tabletop” with JSON of their schemas. Spells takes a repair.",
+        model="demo-tabletop",
+        prompt="tabletop-extraction",
+        more={"temperature": 0.0},
     ),
     DemoConfiguration(
         slug="filtered-draft",

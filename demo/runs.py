@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from django.contrib.auth.models import User
 
+from demo.llm_prompts import NPCS, REFERENCES, SPELL_CATALOG, TRANSCRIPT
 from playground.privacy import raw_capture_refused
 from playground.services.start_run import RunRequest, start_run
+from playground.structured_run import GivenInput, StructuredRun
 
 TICKET = """\
 Ticket 20931, from Amelia Braun <amelia.braun@example.com>, 29 November:
@@ -24,6 +26,20 @@ DOUBLE_CHARGE = RunRequest(
     # The second one is too large for what the other skills leave of the budget.
     skills=("invoice-corrections", "shipping-carriers"),
     snippets=("no-promises",),
+    capture_raw=True,
+)
+
+SPELLS = RunRequest(
+    configuration="tabletop-extraction",
+    title="Spells of session 12",
+    prompt="",
+    structured=StructuredRun(
+        prompt="tabletop.spells",
+        inputs=tuple(
+            GivenInput(name=given.name, text=given.example, origin="example")
+            for given in (REFERENCES, NPCS, SPELL_CATALOG, TRANSCRIPT)
+        ),
+    ),
     capture_raw=True,
 )
 
@@ -67,6 +83,7 @@ DEMO_RUNS: tuple[RunRequest, ...] = (
         title="Weekly report, 23–29 November",
         prompt="Write the weekly report for 23 to 29 November.",
     ),
+    SPELLS,
     RunRequest(
         configuration=DOUBLE_CHARGE.configuration,
         title="Double charge, dry run",

@@ -14,6 +14,7 @@ from llmcore.redaction import Redactor
 from llmcore.runs.fork import without_contents
 from llmcore.runs.outcome import EndReason
 from llmcore.trace import StepKind
+from playground.structured_run import without_contents as structured_without_contents
 
 # Fields of steps whose texts are names, digests and words of ours; numbers are figures and stay in any field.
 _OF_REQUEST = frozenset(
@@ -111,14 +112,21 @@ def request_without_contents(request: Mapping[str, JSON]) -> dict[str, JSON]:
     kept = {name: value for name, value in request.items() if name in REQUEST_METADATA}
     if replacements := request.get("replacements"):
         kept["replacements"] = [{**item, "text": "", "results": []} for item in replacements]
+    if structured := request.get("structured"):
+        kept["structured"] = structured_without_contents(structured)
     if fork := request.get("fork"):
         kept["fork"] = without_contents(fork)
     return {**kept, "prompt": "", "system_override": "" if given else None}
 
 
 def plan_without_contents(plan: Mapping[str, JSON]) -> dict[str, JSON]:
-    """Sources and places stay; which variables were filled where does not: a person may have named them."""
-    return {**plan, "segments": [{**segment, "values": []} for segment in plan.get("segments") or ()]}
+    """Sources and places stay; which variables were filled where does not, nor where inputs came from: a person may
+    have named them."""
+    bare = {**plan, "segments": [{**segment, "values": []} for segment in plan.get("segments") or ()]}
+    if structured := plan.get("structured"):
+        inputs = [{**given, "origin": ""} for given in structured["inputs"]]
+        bare["structured"] = {**structured, "inputs": inputs, "session": ""}
+    return bare
 
 
 def findings_without_contents(

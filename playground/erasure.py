@@ -107,7 +107,7 @@ def known_tools(run: Run) -> frozenset[str]:
 
 def _title_of_a_person(run: Run) -> str:
     texts = {name: run.request.get(name) or "" for name in ("configuration", "prompt")}
-    rest = {name: run.request[name] for name in ("variables", "fork") if run.request.get(name)}
+    rest = {name: run.request[name] for name in ("variables", "fork", "structured") if run.request.get(name)}
     asked = RunRequest.from_json({**texts, **rest})
     return given_title(run=run, request=asked)
 

@@ -55,7 +55,9 @@ def forked_segments(fork: Fork, messages: Sequence[Message], estimator: Estimato
 
 
 def requested_tools(request: RunRequest) -> tuple[str, ...] | None:
-    """A fork that names no tools has those of the run that it came from."""
+    """A fork that names no tools has those of the run that it came from. A prompt of a pack has none."""
+    if request.structured is not None:
+        return ()
     return request.fork.state.offered if request.fork and request.tools is None else request.tools
 
 

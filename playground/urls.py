@@ -18,6 +18,7 @@ from playground.views import (
     run_steps,
     runs,
     runs_export,
+    structured,
 )
 
 app_name = "playground"
@@ -32,6 +33,8 @@ urlpatterns = [
     path("new/", new_run.new_run, name="new_run"),
     path("new/choices/", new_run.new_run_choices, name="new_run_choices"),
     path("new/preview/", new_run.preview, name="preview"),
+    path("structured/", structured.structured, name="structured"),
+    path("structured/check/", structured.check, name="structured_check"),
     path("runs/<int:pk>/", run.run, name="run"),
     path("runs/<int:pk>/steps/", run_steps.run_steps, name="run_steps"),
     path("runs/<int:pk>/steps/<int:sequence>/", run_step.run_step, name="run_step"),

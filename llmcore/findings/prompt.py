@@ -15,7 +15,7 @@ _NEARLY_FULL = 0.8
 @finder
 def left_out_sources(view: RunView) -> Iterator[Finding]:
     for item in view.dropped:
-        if item.source not in (Source.SKILL, Source.SNIPPET):
+        if item.source not in (Source.SKILL, Source.SNIPPET) or item.reason is DropReason.OUTSIDE_PACK:
             continue
         # A source that was chosen twice is in the prompt all the same.
         duplicate = item.reason is DropReason.DUPLICATE

@@ -34,6 +34,7 @@ class DropReason(StrEnum):
     DUPLICATE = "duplicate"
     NO_USER_MESSAGE = "no_user_message"
     OVERRIDDEN = "overridden"
+    OUTSIDE_PACK = "outside_pack"  # a text of the configuration, where a prompt of a pack is all that is said
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

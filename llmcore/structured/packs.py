@@ -91,6 +91,11 @@ class Prompt:
     departs: str = ""
 
     @property
+    def pack(self) -> str:
+        """The prefix of its pack."""
+        return self.id.partition(".")[0]
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 over its identity and manifest."""
         return digest_of({"prompt": self.id, "entries": [entry.to_json() for entry in self.entries]})

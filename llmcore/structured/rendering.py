@@ -197,7 +197,7 @@ def _left_out(configuration: Configuration, estimate: Callable[[str], int]) -> I
                 source=source,
                 source_id=source_id,
                 label=label,
-                reason=DropReason.OVERRIDDEN,
+                reason=DropReason.OUTSIDE_PACK,
                 detail="The prompt of the pack is sent alone; of the configuration, model and parameters are used.",
                 tokens=estimate(text),
                 object_id=object_id,

@@ -76,9 +76,7 @@ class _TooSlow(Exception):
 
 def check_answer(schema: JSON, answer: str, *, seconds: float = CHECK_S) -> Check:
     """Never raises for what the model wrote."""
-    match = _FENCED.fullmatch(answer) if "```" in answer[:100] else None
-    text = match["json"] if match else answer
-    fenced = match is not None
+    text, fenced = unfenced(answer)
     try:
         value = read_answer(text)
     except ValueError as error:
@@ -87,6 +85,12 @@ def check_answer(schema: JSON, answer: str, *, seconds: float = CHECK_S) -> Chec
     objections = _objections(schema, value, seconds)
     kept = tuple(objections[:MAX_OBJECTIONS])
     return Check(text=text, value=value, fenced=fenced, objections=kept, count=len(objections))
+
+
+def unfenced(answer: str) -> tuple[str, bool]:
+    """The answer without a Markdown fence that is around the whole of it, and whether there was one."""
+    match = _FENCED.fullmatch(answer) if "```" in answer[:100] else None
+    return (match["json"], True) if match else (answer, False)
 
 
 def read_answer(text: str) -> JSON:

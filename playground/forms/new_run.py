@@ -66,6 +66,13 @@ class VersionsField(forms.CharField):
             raise forms.ValidationError(_("Start again from the run."), code="invalid") from None
 
 
+def raw_kept() -> str:
+    """What becomes of a raw capture."""
+    days = Retention.of_site().raw
+    kept = _("kept as long as the run") if days is None else _("kept %(days)s") % {"days": plural(days, "day")}
+    return f"{kept}, {_('secrets masked')}"
+
+
 class NewRunForm(forms.Form):
     """What a person asks for when starting a run. Blank means "as configured".
 
@@ -208,10 +215,7 @@ class NewRunForm(forms.Form):
 
     @property
     def raw_kept(self) -> str:
-        """What becomes of a raw capture."""
-        days = Retention.of_site().raw
-        kept = _("kept as long as the run") if days is None else _("kept %(days)s") % {"days": plural(days, "day")}
-        return f"{kept}, {_('secrets masked')}"
+        return raw_kept()
 
     @property
     def override_options(self) -> list[tuple[str, StrPromise, bool]]:

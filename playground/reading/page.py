@@ -13,6 +13,7 @@ from playground import access
 from playground.deletions import contents_deletion, redaction
 from playground.models import Run, RunPartial, RunStep
 from playground.numbers import plural
+from playground.reading.answer_checks import read_checks
 from playground.reading.approvals import read_waiting
 from playground.reading.artifacts import read_artifacts
 from playground.reading.boxes import byte_size
@@ -76,6 +77,7 @@ def read_page(
         "findings_counted": count_findings(findings),
         "findings_text": "\n".join(as_text(finding) for finding in findings),
         "answer_size": byte_size(run.answer),
+        "checks": read_checks(run, rows),
         "artifacts": read_artifacts(run, steps, rows),
         "note_digest": digest_of_note(run.note),
         "open_step": open_step,

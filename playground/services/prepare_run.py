@@ -17,7 +17,10 @@ from llmcore.messages import JSON, Message
 from llmcore.prompts.assembly import Augmentation, PromptAssembly, assemble
 from llmcore.providers.base import ModelCall, Transcript, WireRequest
 from llmcore.providers.registry import adapter_of
+from llmcore.runs.fallback import call_to
 from llmcore.runs.state import RunState
+from llmcore.structured.packs import site_prompts
+from llmcore.structured.request import Ready, make_ready
 from llmcore.tools.base import Tool, ToolContext
 from llmcore.tools.gate import Gate, decide_gate
 from llmcore.tools.registry import all_tools
@@ -26,6 +29,7 @@ from llmcore.versions import Then, VersionRef, versions_of
 from llmcore.workspaces import workspace_named
 from playground.forked_prompt import forked_assembly, requested_tools, used_before
 from playground.services.start_run import RunRequest, cleaned, rounds_allowed
+from playground.structured_run import StructuredRun
 
 # Fields of a model that nobody chose: how its tokens are counted.
 LEARNED = {"tokenizer", "token_ratio", "token_samples"}
@@ -34,7 +38,8 @@ LEARNED = {"tokenizer", "token_ratio", "token_samples"}
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedRun:
     """A run before its first round: `state` is what the loop starts from, `wire` the exact request of its
-    first round, `tools` what runs when the model calls one of those that the gate offers."""
+    first round, `tools` what runs when the model calls one of those that the gate offers. `ready` is there where the
+    prompt is one of a pack."""
 
     configuration: Configuration
     assembly: PromptAssembly
@@ -44,6 +49,7 @@ class PreparedRun:
     wire: WireRequest
     versions: tuple[VersionRef, ...]
     tools: Mapping[str, Tool]
+    ready: Ready | None = None
 
     def plan(self) -> dict[str, JSON]:
         """What `Run.plan` keeps; it names messages by digest, `contents()` has them."""
@@ -58,6 +64,7 @@ class PreparedRun:
             "body_sha256": self.wire.sha256,
             "body_bytes": len(self.wire.body),
             "versions": [[ref.kind, ref.object_id, ref.number] for ref in self.versions],
+            **({"structured": self.ready.manifest()} if self.ready else {}),
         }
 
     def contents(self) -> dict[str, JSON]:
@@ -75,14 +82,19 @@ def prepare_run(
     """
     request = cleaned(request)
     stored, skills, snippets = load_pieces(request, row)
-    configuration = as_requested(stored, request)
+    configuration, ready = as_requested(stored, request), None
+    state = request.fork.state if request.fork else RunState(messages=())
     if request.fork is not None:
         assembly = forked_assembly(configuration, request.fork)
+    elif request.structured is not None:
+        ready = ready_of(request.structured, request, configuration)
+        configuration, assembly = ready.configuration, ready.assembly
+        state = replace(state, expected=ready.expected)
     else:
         assembly = assembled(configuration, request, skills, snippets, draft=draft)
     gate = gate_for(configuration, requested=requested_tools(request), assembly=assembly, user=user)
     state = replace(
-        request.fork.state if request.fork else RunState(messages=()),
+        state,
         messages=assembly.messages,
         parameters=configuration.parameters,
         limits=configuration.limits,
@@ -91,12 +103,8 @@ def prepare_run(
         route="",
         foreign=0,
     )
-    call = ModelCall(
-        provider=configuration.provider,
-        model=configuration.model,
-        parameters=state.parameters,
-        tools=tuple(tool.spec for tool in gate.offered),
-    )
+    specs = tuple(tool.spec for tool in gate.offered)
+    call = call_to(configuration.routes[0], state.parameters, specs, state.expected)
     adapter = adapter_of(call.provider, call.model)
     wire = adapter.frame(call, Transcript(adapter, call, state.messages).encoded())
     refuse_oversized(wire)
@@ -109,7 +117,14 @@ def prepare_run(
         wire=wire,
         versions=versions_of(configuration, skills, snippets),
         tools=with_replacements(gate.offered, request.replacements, used=used_before(request)),
+        ready=ready,
     )
+
+
+def ready_of(structured: StructuredRun, request: RunRequest, configuration: Configuration) -> Ready:
+    """A prompt of a pack with what it was given; a ConfigurationError of its own for each thing that is wrong."""
+    asked = structured.asked(configuration=configuration.slug, variables=request.variables)
+    return make_ready(asked, registry=site_prompts, configuration=configuration)
 
 
 def assembled(
@@ -139,14 +154,18 @@ def assembled(
 
 def refuse_unresolved(request: RunRequest, loaded: Configuration | None = None) -> tuple[str, ...]:
     """UnresolvedVariables where the run would lack a value, before a run is written; else the names of the values
-    that nothing asks for. Whatever else is wrong with the request is left to the run, which says so and keeps it.
-    `loaded` is the stored configuration that it asks for, where that was just loaded."""
+    that nothing asks for. Whatever else is wrong with the request is left to the run, which says so and keeps it;
+    but a prompt of a pack that can't be made of what it was given is a ConfigurationError here. `loaded` is the stored
+    configuration that it asks for, where that was just loaded."""
     if request.fork is not None:
         return ()
     request = cleaned(replace(request, dry_run=True))
     try:
         configuration, skills, snippets = load_pieces(request, loaded)
     except ConfigurationError:
+        return ()
+    if request.structured is not None:
+        ready_of(request.structured, request, configuration)
         return ()
     return assembled(configuration, request, skills, snippets).unused_values
 

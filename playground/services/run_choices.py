@@ -109,11 +109,7 @@ class RunChoices:
 
 def load_run_choices(*, user: User, configuration: str = "") -> RunChoices:
     """The choices of `user`. An unknown or disabled `configuration` (a slug) gives way to a likely one."""
-    rows = tuple(
-        models.Configuration.objects.filter(
-            enabled=True, model__enabled=True, model__provider__enabled=True
-        ).select_related("model__provider", "tool_preset")
-    )
+    rows = usable_configurations()
     row = next((row for row in rows if row.slug == configuration), None) or _likely(rows, user)
     value, problem = _load(row)
     groups = _tool_groups(value, user) if value else ()
@@ -129,6 +125,12 @@ def load_run_choices(*, user: User, configuration: str = "") -> RunChoices:
         tool_presets=_tool_presets(groups),
         problem=problem,
     )
+
+
+def usable_configurations() -> tuple[models.Configuration, ...]:
+    """Those that nobody has switched off, nor their models or providers."""
+    usable = models.Configuration.objects.filter(enabled=True, model__enabled=True, model__provider__enabled=True)
+    return tuple(usable.select_related("model__provider", "tool_preset"))
 
 
 def _likely(rows: tuple[models.Configuration, ...], user: User) -> models.Configuration | None:

@@ -23,6 +23,7 @@ from playground.models import Run
 from playground.privacy import PrivacyLevel, raw_capture_refused, site_level
 from playground.queue import hand_over_on_commit, patience
 from playground.search import index_run
+from playground.structured_run import StructuredRun
 
 OverrideMode = Literal["replace", "append"]
 # Of a title that the prompt has to give, and of one that a person gives.
@@ -38,7 +39,8 @@ class RunRequest:
     `system_override` given but empty replaces the system prompt with nothing. `versions` are those of configuration,
     skills and snippets that it is to be made of (kind, row, number); empty for what is stored when it starts.
     `variables` are the values of the variables in its texts, by name. `replacements` say which tools don't simply run.
-    With a `fork` the run goes on from there: prompt, override, skills and snippets are those of its state.
+    With a `fork` the run goes on from there: prompt, override, skills and snippets are those of its state. With a
+    `structured` prompt of a pack that one is all that is said, and no tools are offered.
     """
 
     configuration: str
@@ -59,6 +61,7 @@ class RunRequest:
     variables: Mapping[str, str] = field(default_factory=dict)
     replacements: tuple[Replacement, ...] = ()
     fork: Fork | None = None
+    structured: StructuredRun | None = None
 
     def __post_init__(self) -> None:
         if self.override_mode not in get_args(OverrideMode):
@@ -72,13 +75,14 @@ class RunRequest:
         return self.prompt if self.fork else fill(self.prompt, self.variables).text
 
     def to_json(self) -> dict[str, Any]:
-        data = asdict(replace(self, replacements=(), fork=None))
+        data = asdict(replace(self, replacements=(), fork=None, structured=None))
         for name in ("skills", "snippets", "tools"):
             if data[name] is not None:
                 data[name] = list(data[name])
         data["versions"] = [list(ref) for ref in self.versions]
         data["replacements"] = [replacement.to_json() for replacement in self.replacements]
         data["fork"] = self.fork and self.fork.to_json()
+        data["structured"] = self.structured and self.structured.to_json()
         return data
 
     @classmethod
@@ -87,7 +91,8 @@ class RunRequest:
         tuples["versions"] = tuple(tuple(ref) for ref in data.get("versions") or ())
         replacements = tuple(Replacement.from_json(item) for item in data.get("replacements") or ())
         fork = Fork.from_json(data["fork"]) if data.get("fork") else None
-        return cls(**{**data, **tuples, "replacements": replacements, "fork": fork})
+        structured = StructuredRun.from_json(data["structured"]) if data.get("structured") else None
+        return cls(**{**data, **tuples, "replacements": replacements, "fork": fork, "structured": structured})
 
 
 def start_run(*, request: RunRequest, by: User, parent: Run | None = None, loaded: Configuration | None = None) -> Run:
@@ -161,10 +166,12 @@ def as_said(request: RunRequest) -> RunRequest:
 
 
 def title_of(request: RunRequest) -> str:
-    """The title as given, else the beginning of the prompt's first line. The request's prompt is `as_said`."""
+    """The title as given, else the beginning of the prompt's first line, else the name of the prompt of a pack. The
+    request's prompt is `as_said`."""
     if title := one_line(request.title):
         return title
-    lines = request.prompt.strip().splitlines() or [request.configuration]
+    name = request.structured.prompt if request.structured else request.configuration
+    lines = request.prompt.strip().splitlines() or [name]
     return Truncator(" ".join(lines[0].split())).chars(TITLE_CHARS)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from llmcore.errors import ConfigurationError
@@ -39,6 +40,8 @@ def new_run(request: StaffRequest) -> HttpResponse:
     if request.method != "POST" and repeated is not None and repeated.forked_at_round is not None:
         # What it was asked for are the messages that it went on from.
         return redirect("playground:run_fork", pk=repeated.pk)
+    if request.method != "POST" and repeated is not None and repeated.request.get("structured"):
+        return redirect(f"{reverse('playground:structured')}?from={repeated.pk}")
     if request.method == "POST":
         choices = load_run_choices(user=request.user, configuration=request.POST.get("configuration", ""))
         form = NewRunForm(request.POST, choices=choices)

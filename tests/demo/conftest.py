@@ -47,7 +47,9 @@ class DemoRun:
 
 def without_delays(scenario: Scenario) -> Scenario:
     return replace(
-        scenario, turns=tuple(replace(turn, delay_s=0, chunk_delay_s=0, chunk_chars=400) for turn in scenario.turns)
+        scenario,
+        turns=tuple(replace(turn, delay_s=0, chunk_delay_s=0, chunk_chars=400) for turn in scenario.turns),
+        cases=tuple(map(without_delays, scenario.cases)),
     )
 
 

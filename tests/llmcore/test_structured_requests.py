@@ -88,9 +88,9 @@ def test_of_the_configuration_model_and_parameters_are_used_and_its_texts_are_no
 
     assert texts(made) == texts(ready(registry))
     assert [(item.source_id, item.reason) for item in made.assembly.dropped] == [
-        ("extraction", DropReason.OVERRIDDEN),
-        ("tone", DropReason.OVERRIDDEN),
-        ("s", DropReason.OVERRIDDEN),
+        ("extraction", DropReason.OUTSIDE_PACK),
+        ("tone", DropReason.OUTSIDE_PACK),
+        ("s", DropReason.OUTSIDE_PACK),
     ]
 
 

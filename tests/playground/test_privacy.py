@@ -547,7 +547,14 @@ def test_each_column_that_can_hold_words_is_content_or_is_not(model: type[models
 def test_each_field_of_a_request_is_content_or_is_not() -> None:
     names = {field.name for field in fields(RunRequest)}
 
-    assert names - content.REQUEST_METADATA == {"prompt", "system_override", "variables", "replacements", "fork"}
+    assert names - content.REQUEST_METADATA == {
+        "prompt",
+        "system_override",
+        "variables",
+        "replacements",
+        "fork",
+        "structured",
+    }
     assert names >= content.REQUEST_METADATA
 
 

@@ -68,7 +68,8 @@ class Scenario:
 
     Where no tool may be called (none offered, or `tool_choice` none), `without_tools` is said instead of a turn that
     calls one; with `only_offered` also where a turn calls a tool that was not offered. Where the words of `about` are
-    given and none of them is in the user's messages, `otherwise` is said.
+    given and none of them is in the user's messages, `otherwise` is said. Of the `cases`, the first whose `about` is
+    there is played instead.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Scenario:
     only_offered: bool = False
     about: tuple[str, ...] = ()
     otherwise: str = ""
+    cases: tuple[Scenario, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.turns:
@@ -107,6 +109,7 @@ class Scenario:
                 values[name] = text_of(values[name])
         values["turns"] = tuple(Turn.from_json(turn) for turn in values.get("turns", ()))
         values["about"] = tuple(values.get("about", ()))
+        values["cases"] = tuple(cls.from_json(case) for case in values.get("cases", ()))
         return cls(**values)
 
 

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import sys
-import threading
 from argparse import ArgumentParser
 from dataclasses import replace
 from typing import Any
 
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from llmcore.errors import ConfigurationError
 from llmcore.prompts.variables import is_name
-from llmcore.redaction import Redactor
-from llmcore.runs.outcome import EXIT_CODE_OF, EXIT_CODE_WAITING, EndReason, RunStatus
-from llmcore.store import secret_values
-from playground.management import replacing
-from playground.printing import RunPrinter
-from playground.services.drive_run import drive_run
-from playground.services.export_run import export_run
+from llmcore.runs.outcome import EXIT_CODE_OF
+from playground.management import replacing, running
 from playground.services.fork_run import edited_fork
 from playground.services.prepare_run import refuse_unresolved
 from playground.services.start_run import RunRequest, write_run
@@ -63,7 +52,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         request = request_of(options)
-        user = user_of(options["user"])
+        user = running.user_of(options["user"])
         try:
             point = replacing.fork_point_of(options)
             if point is not None:
@@ -73,30 +62,7 @@ class Command(BaseCommand):
             run = write_run(request=request, by=user, parent=point.run if point else None)
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
-        printer = None if options["json"] else RunPrinter(self.stdout, self.style, Redactor(secret_values()).known)
-        if printer:
-            printer.started(run)
-        cancelling = cancel_on_signals()
-        driven = drive_run(
-            run_id=run.pk,
-            worker=f"llm_run:{os.getpid()}",
-            cancelling=cancelling,
-            watch=printer.item if printer else None,
-        )
-        if not driven:
-            raise CommandError(f"Run {run.pk} was taken by a worker before it could be driven here.")
-        run.refresh_from_db()
-        if printer:
-            printer.ended(run)
-            if printer.closed:
-                # Else Python complains about what it can't flush any more.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        else:
-            self.stdout.write(json.dumps(export_run(run=run, raw=True), ensure_ascii=False, indent=1))
-        if run.status == RunStatus.AWAITING_APPROVAL:
-            sys.exit(EXIT_CODE_WAITING)
-        # A run that was taken over by others has no end yet, as far as this command can tell.
-        sys.exit(EXIT_CODE_OF[EndReason(run.reason or EndReason.INTERRUPTED)])
+        running.drive_here(self, run, worker="llm_run", as_json=options["json"])
 
 
 def request_of(options: dict[str, Any]) -> RunRequest:
@@ -133,27 +99,3 @@ def values_of(pairs: list[str], *, forked: bool) -> dict[str, str]:
             raise CommandError(f"--var takes NAME=VALUE with a name like order_id, not “{pair}”.")
         values[name] = value
     return values
-
-
-def user_of(name: str | None) -> User | None:
-    """The user who logs in as `name`, whatever this site's model of users is."""
-    if name is None:
-        return None
-    users = get_user_model()
-    user: User | None = users._default_manager.filter(**{users.USERNAME_FIELD: name, "is_active": True}).first()
-    if user is None:
-        raise CommandError(f"There is no active user “{name}”.")
-    return user
-
-
-def cancel_on_signals() -> threading.Event:
-    """Set by Ctrl-C or SIGTERM, once; a second one ends this process at once."""
-    cancelling = threading.Event()
-
-    def cancel(number: int, *_: Any) -> None:
-        cancelling.set()
-        signal.signal(number, signal.SIG_DFL)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, cancel)
-    return cancelling

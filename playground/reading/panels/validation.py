@@ -7,6 +7,7 @@ from typing import Any
 
 from llmcore.messages import Message
 from llmcore.structured.response_schema import ResponseSchema
+from llmcore.structured.validation import unfenced
 from llmcore.trace import StepKind
 from playground.reading.boxes import Box, any_box, json_box
 from playground.reading.panels.base import Panel, Query, Tab, boxes_of
@@ -35,7 +36,7 @@ def answer_box(record: StepRecord) -> Box | None:
     """The answer that was checked: that of the same round."""
     digests = [row.data.get("message") for row in record.rows if row.kind == StepKind.RESPONSE]
     value = record.content(digests[-1]) if digests and digests[-1] else None
-    return any_box("answer", "Answer", Message.from_json(value).text) if value else None
+    return any_box("answer", "Answer", unfenced(Message.from_json(value).text)[0]) if value else None
 
 
 def schemas(record: StepRecord, query: Query) -> Panel:

@@ -1,0 +1,1 @@
+"""A sample prompt pack: records out of transcripts of tabletop role-playing sessions."""
