@@ -166,9 +166,21 @@ class Snippet:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Summarizer:
+    """Who summarizes old turns of a run: the model of the configuration `name`, with its parameters and its system
+    prompt as `instructions`."""
+
+    name: str
+    route: Route
+    parameters: Parameters = field(default_factory=Parameters)
+    instructions: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
     """The bounds of a run. Bytes are UTF-8 bytes. `margin_percent` is what an estimate of tokens may be wrong by, which
-    is kept free in the model's window."""
+    is kept free in the model's window. Where the prompt takes more than `compact_at_percent` of what it may, the oldest
+    turns but the last `keep_turns` are summarized; at 0 they never are."""
 
     max_rounds: int = 5
     max_tool_result_bytes: int = 50_000
@@ -176,6 +188,8 @@ class Limits:
     max_parallel_tools: int = 4
     skill_budget_bytes: int = 24_000
     margin_percent: float = 10.0
+    compact_at_percent: int = 0
+    keep_turns: int = 3
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -189,7 +203,8 @@ class Limits:
 class Configuration:
     """Named: model + parameters + system prompt + skills + snippets + tool groups + limits.
 
-    `fallbacks` are asked in their order where the model can't be reached or has no room.
+    `fallbacks` are asked in their order where the model can't be reached or has no room. The `summarizer` shortens runs
+    that fill the window; where it is `None` their own model does.
     `snippets` are listed one by one, `tagged_snippets` are all those with one of the `snippet_tags`, by slug.
     `tool_groups` are the groups whose tools a run may use; `tools` those offered when a run names none itself
     (`None`: all of the groups), from the preset `tool_preset` where that names one. `workspace` names the folder that
@@ -214,6 +229,7 @@ class Configuration:
     tool_preset: str = ""
     workspace: str = ""
     min_skill_trust: int = 0
+    summarizer: Summarizer | None = None
     requires_other_decider: bool = False
     id: int | None = None
     version: int = 1

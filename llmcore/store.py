@@ -93,9 +93,22 @@ def configuration_value(
         tool_preset=row.tool_preset.slug if row.tool_preset else "",
         workspace=row.workspace,
         min_skill_trust=row.min_skill_trust,
+        summarizer=summarizer_value(row.summarizer, read_keys=read_keys),
         requires_other_decider=row.requires_other_decider,
         id=row.pk,
         version=row.version,
+    )
+
+
+def summarizer_value(row: Configuration | None, *, read_keys: bool) -> values.Summarizer | None:
+    """Who summarizes; `None` where nobody is named, or somebody switched it off on purpose."""
+    if row is None or not (row.enabled and row.model.usable):
+        return None
+    return values.Summarizer(
+        name=row.name,
+        route=route_value(row.model, read_keys=read_keys),
+        parameters=_parameters(row),
+        instructions=row.system_prompt,
     )
 
 
@@ -210,6 +223,7 @@ class DatabaseMeter:
             configuration_id=self.configuration_id,
             user_id=self.user_id,
             run_id=self.run_id,
+            purpose=call.purpose.value,
             provider_slug=call.provider.slug,
             model_name=call.model.name,
             served_model=self._redactor.known(response.served_model or "").replace("\0", "")[:200],
@@ -295,7 +309,9 @@ def snippet_value(row: Snippet) -> values.Snippet:
 
 def _configuration_row(slug: str) -> Configuration:
     try:
-        return Configuration.objects.select_related("model__provider", "tool_preset").get(slug=slug)
+        return Configuration.objects.select_related(
+            "model__provider", "tool_preset", "summarizer__model__provider"
+        ).get(slug=slug)
     except Configuration.DoesNotExist:
         raise ConfigurationError(
             f"There is no configuration “{slug}” (any more). Choose another one, or create it in the admin."
@@ -331,6 +347,8 @@ def _limits(row: Configuration) -> values.Limits:
         max_rounds=min(row.max_rounds, settings.LLM_MAX_ROUNDS, HIGHEST_MAX_ROUNDS),
         max_tool_result_bytes=row.max_tool_result_bytes,
         skill_budget_bytes=row.skill_budget_bytes,
+        compact_at_percent=row.compact_at,
+        keep_turns=row.keep_turns,
         margin_percent=settings.LLM_CONTEXT_MARGIN_PERCENT,
     )
 

@@ -27,7 +27,7 @@ class StepKind(StrEnum):
     ERROR = "error"
     PERMIT = "permit"
     CONTEXT = "context"  # where the window goes, after each request or dry run
-    COMPACTION = "compaction"
+    COMPACTION = "compaction"  # old turns gave way to a summary, before the request that follows
     ACTION = "action"
     VALIDATION = "validation"  # an answer was held to its schema
 
@@ -55,6 +55,7 @@ class RequestData(TypedDict, total=False):
     input_tokens_estimate: int
     repairs: list[str]  # what the validation of the transcript had to mend (L13)
     last: bool  # the tool-free completion at the limit
+    compacted: bool  # old turns gave way to a summary since the request before; only where that is so
 
 
 class ContextData(TypedDict, total=False):
@@ -67,6 +68,29 @@ class ContextData(TypedDict, total=False):
     free: int | None  # the rest of the window; below 0 where there is too little
     counted: int  # of those used, how many the provider itself has counted
     shares: dict[str, int]  # what the prompt is made of, by `Share`; they add up to those used
+
+
+class CompactionData(TypedDict, total=False):
+    """How the transcript changed: `folded` and `at` are those of a `Compaction`, and `message` stands there instead."""
+
+    folded: list[list[int]]
+    at: int
+    message: str  # digest of the message that stands for what was folded
+    messages: int  # how many were folded
+    record: str  # digest of the text that was to be summarized
+    tokens_before: int
+    tokens_after: int
+    problem: str | None  # a `Problem` of the summary, which was then not used
+    summarizer: str  # the name of its configuration, empty where the run's own model was asked
+    provider: str
+    model: str
+    finish_reason: str | None
+    usage: dict[str, JSON] | None
+    cost: str | None
+    prices: dict[str, str | None]
+    attempts: int
+    permit_ms: float  # of the duration, what later attempts waited for their permits
+    error: dict[str, JSON] | None
 
 
 class ResponseData(TypedDict, total=False):

@@ -16,7 +16,7 @@ from llmcore.models import Configuration, LanguageModel, PromptVersion, Skill, S
 
 KINDS: dict[str, type[Versioned]] = {model.version_kind: model for model in (Configuration, Skill, Snippet)}
 # They stand for other rows by name, and are not columns of their own.
-_NAMED = {"model", "tool_preset", "skills", "snippets"}
+_NAMED = {"model", "tool_preset", "summarizer", "skills", "snippets"}
 
 Piece = TypeVar("Piece", bound=Versioned)
 
@@ -38,7 +38,7 @@ def keep_versions(
     To be called before a run reads them. Gives the configuration with all that it attaches, as `load_configuration`
     takes it; unknown names are left to whoever reads them.
     """
-    rows = Configuration.objects.select_related("model__provider", "tool_preset").prefetch_related(
+    rows = Configuration.objects.select_related("model__provider", "tool_preset", "summarizer").prefetch_related(
         "configurationskill_set", "configurationsnippet_set", "configurationfallback_set"
     )
     row = rows.filter(slug=configuration).first()
@@ -104,6 +104,7 @@ class Then:
         row.enabled = True
         row.model = _model(version.fields["model"])
         row.tool_preset = ToolPreset.objects.filter(slug=version.fields["tool_preset"]).first()
+        row.summarizer = _summarizer(version.fields.get("summarizer"))
         return store.configuration_value(
             row,
             [_row(Skill, self._version("skill", slug)) for slug in version.fields["skills"]],
@@ -151,6 +152,12 @@ def _row(model: type[Piece], version: PromptVersion) -> Piece:
     columns = {field.name for field in model._meta.concrete_fields} - _NAMED
     fields = {name: value for name, value in version.fields.items() if name in columns}
     return model(pk=version.object_id, version=version.number, **fields)
+
+
+def _summarizer(slug: str | None) -> Configuration | None:
+    """As it is now, where it still is there."""
+    rows = Configuration.objects.select_related("model__provider")
+    return rows.filter(slug=slug).first() if slug else None
 
 
 def _fallbacks(paths: Iterable[str]) -> list[LanguageModel]:

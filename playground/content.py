@@ -25,6 +25,10 @@ STEP_METADATA: Mapping[str, frozenset[str]] = {
     StepKind.ASSEMBLED: _OF_REQUEST,
     StepKind.REQUEST: _OF_REQUEST,
     StepKind.CONTEXT: frozenset({"shares"}),
+    StepKind.COMPACTION: frozenset(
+        {"folded", "message", "record", "problem", "summarizer", "provider", "model"}
+        | {"finish_reason", "usage", "cost", "prices"}
+    ),
     StepKind.RESPONSE: frozenset(
         {"message", "finish_reason", "finish_reason_raw", "usage", "cost", "prices"}
         | {"calls", "served_model", "response_id", "falls_back_to"}

@@ -49,6 +49,9 @@ class Figures:
                 # Without what its later attempts waited for permits: those waits are steps of their own.
                 self.model_ms += step.duration_ms - step.data.get("permit_ms", 0.0)
                 self._add_response(step)
+            case StepKind.COMPACTION:
+                self.model_ms += step.duration_ms - step.data.get("permit_ms", 0.0)
+                self._add_usage(step)
             case StepKind.PERMIT:
                 self.permit_ms += step.duration_ms
             case StepKind.TOOL_CALL:
@@ -58,14 +61,19 @@ class Figures:
 
     def _add_response(self, step: RunStep) -> None:
         self.served_by = step.data.get("falls_back_to") or self.served_by
+        usage = self._add_usage(step)
+        size = usage.input_tokens if usage and usage.input_tokens is not None else self._estimate
+        if size is not None:
+            self.context_peak = max(self.context_peak or 0, size)
+
+    def _add_usage(self, step: RunStep) -> Usage | None:
+        """Count what a call used, and give it."""
         reported = step.data.get("usage")
         usage = Usage.from_json({**reported, "raw": None}) if reported else None
         self._usage = add_up([self._usage, usage])
         if (cost := step.data.get("cost")) is not None:
             self.cost = (self.cost or Decimal(0)) + Decimal(cost)
-        size = usage.input_tokens if usage and usage.input_tokens is not None else self._estimate
-        if size is not None:
-            self.context_peak = max(self.context_peak or 0, size)
+        return usage
 
     def _add_result(self, step: RunStep) -> None:
         call_id = step.data["call_id"]

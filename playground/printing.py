@@ -68,6 +68,8 @@ class RunPrinter:
                 self._line(f"{data['method']} {data['url']}  {request_facts(data)}")
                 self._line(f"SHA-256 {data['body_sha256']}")
                 self._line(printable(contents.get(data["body"], "")))
+            case StepKind.COMPACTION:
+                self._compaction(data)
             case StepKind.RESPONSE:
                 self._response(step, contents.get(data["message"]))
             case StepKind.ACTION if data["event"] == "proposed":
@@ -96,6 +98,11 @@ class RunPrinter:
         self._line(self._style.WARNING("  ✗ ") + f"not valid against {data['schema']}: {data['count']}")
         for objection in objections or ():
             self._line(printable(f"    {objection['pointer'] or '(the whole)'}: {objection['message']}"))
+
+    def _compaction(self, data: Mapping[str, Any]) -> None:
+        how = "left out, without a summary" if data["problem"] else "summarized"
+        size = f"about {tokens(data['tokens_before'])} to {tokens(data['tokens_after'])} tokens"
+        self._line(self._style.WARNING(f"  {plural(data['messages'], 'old message')} {how}: ") + size)
 
     def _response(self, step: RunStep, message: JSON) -> None:
         usage = step.data["usage"] or {}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from llmcore import store
 from llmcore.configuration import Configuration
 from llmcore.errors import ConfigurationError
-from llmcore.messages import JSON
+from llmcore.messages import JSON, Message
 from llmcore.prompts import provenance
 from llmcore.runs.fallback import place_of
 from llmcore.runs.state import RunState, replay
@@ -62,7 +62,7 @@ def next_segment(run: Run) -> Segment:
         configuration=configuration,
         tools=with_replacements(gate.offered, request.replacements, used=used_before(request) | used_results(steps)),
         state=replace(state, limits=limits),
-        sources=planned_sources(run),
+        sources=tuple(map(provenance.Segment.from_json, sources_in(run, state.messages))),
         steps=steps,
         contents=contents,
     )
@@ -75,10 +75,14 @@ def initial_state(run: Run, contents: Mapping[str, JSON]) -> RunState:
     return RunState.from_json({**state, "messages": [contents[digest] for digest in state["messages"]]})
 
 
-def planned_sources(run: Run) -> tuple[provenance.Segment, ...]:
-    """Where the texts of the assembled prompt came from, as the plan of `run` keeps it."""
+def sources_in(run: Run, messages: Sequence[Message]) -> list[dict[str, JSON]]:
+    """Where the texts of `messages` came from, as segments: as far as the plan of `run` says so of those that are among
+    them, which old turns that gave way to a summary are not."""
     assert run.plan is not None
-    return tuple(provenance.Segment.from_json(segment) for segment in run.plan.get("segments") or ())
+    planned = run.plan["state"]["messages"]
+    places = {message.digest: index for index, message in reversed(list(enumerate(messages)))}
+    found = ((segment, places.get(planned[segment["message"]])) for segment in run.plan.get("segments") or ())
+    return [{**segment, "message": place} for segment, place in found if place is not None]
 
 
 def refuse_other_model(run: Run, configuration: Configuration) -> None:

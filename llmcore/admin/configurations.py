@@ -104,6 +104,16 @@ class ConfigurationAdmin(VersionedAdmin):
             gettext_lazy("Limits"),
             {"fields": ["max_rounds", "max_tool_result_bytes", "skill_budget_bytes", "min_skill_trust"]},
         ),
+        (
+            gettext_lazy("When the window fills up"),
+            {
+                "fields": [("compact_at", "keep_turns"), "summarizer"],
+                "description": gettext_lazy(
+                    "Long runs go on although the model's window is limited: old turns give way to a summary of them. "
+                    "System messages and the task always stay."
+                ),
+            },
+        ),
         (gettext_lazy("Versions"), {"fields": ["versions"], "classes": ["collapse"]}),
     ]
 

@@ -47,6 +47,7 @@ class UsageRecordAdmin(admin.ModelAdmin):
         "created_at",
         "model_name",
         "configuration",
+        "purpose",
         "user",
         "run_id",
         "input",
@@ -56,7 +57,7 @@ class UsageRecordAdmin(admin.ModelAdmin):
         "error_kind",
         "provider_slug",
     ]
-    list_filter = ["created_at", FailedFilter, "configuration"]
+    list_filter = ["created_at", FailedFilter, "purpose", "configuration"]
     list_select_related = ["configuration", "user"]
     search_fields = ["model_name", "provider_slug"]
     search_help_text = gettext_lazy("Model or provider.")

@@ -43,6 +43,16 @@ class Account:
         self._counted_estimate = 0
         self._ratio = 1.0
 
+    def begin_anew(self, *, changed_from: int) -> None:
+        """The next messages may be other ones from the message `changed_from` on; what was counted still teaches."""
+        self._messages = 0
+        self._shares = {}
+        self._segments = {index: found for index, found in self._segments.items() if index < changed_from}
+
+    def tokens_in(self, messages: Iterable[Message]) -> int:
+        """About how many tokens these messages take in a request."""
+        return round(sum(map(self._estimator.message, messages)) * self._ratio)
+
     @property
     def estimate(self) -> int:
         """The tokens of the request that was taken last, before anything reported corrects them."""
@@ -82,9 +92,18 @@ class Account:
             apportioned({share: tokens for share, tokens in shares.items() if tokens}, used),
             model=self._model,
             parameters=parameters,
-            doubtful=min(max(added, 0), used),
+            # What was counted and is no longer sent was not counted by itself.
+            doubtful=min(abs(added), used),
             percent=self._percent / 2 if self._corrected else self._percent,
         )
+
+    def fits(self, parameters: Parameters) -> bool:
+        """Whether the request that was taken last leaves room for its answer: for as much as was asked for, or where
+        nobody limited it for some."""
+        use = self.use(parameters)
+        if use.window is None:
+            return True
+        return use.used + (use.margin or 0) + (parameters.max_tokens or 1) <= use.window
 
     @property
     def _corrected(self) -> bool:

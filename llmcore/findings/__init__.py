@@ -1,6 +1,18 @@
 """Explains a run: a list of detected problems, each with the step that shows it."""
 
-from llmcore.findings import answer, approvals, cache, limits, permits, prompt, provider, replaced, tools, usage
+from llmcore.findings import (
+    answer,
+    approvals,
+    cache,
+    compaction,
+    limits,
+    permits,
+    prompt,
+    provider,
+    replaced,
+    tools,
+    usage,
+)
 from llmcore.findings.finding import Finding, Severity
 from llmcore.findings.registry import find
 from llmcore.findings.view import RunView
@@ -12,6 +24,7 @@ __all__ = [
     "answer",
     "approvals",
     "cache",
+    "compaction",
     "find",
     "limits",
     "permits",

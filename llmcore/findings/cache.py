@@ -22,6 +22,8 @@ def changed_prefix(view: RunView) -> Iterator[Finding]:
                 continue
             case Change.MESSAGE:
                 what = f"Message {reuse.kept + 1} is not the one that the round before had there"
+            case Change.COMPACTION:
+                what = "Old turns gave way to a summary"
             case Change.TOOLS:
                 what = "The tools offered are not those of the round before"
             case Change.MODEL:
@@ -30,7 +32,7 @@ def changed_prefix(view: RunView) -> Iterator[Finding]:
                 what = "The provider is not that of the round before"
         yield call.finding(
             "prefix_changed",
-            Severity.NOTE if call.asked.get("last") else Severity.WARNING,
+            Severity.NOTE if call.asked.get("last") or reuse.change is Change.COMPACTION else Severity.WARNING,
             f"Round {call.number} could not use the provider's cache fully",
             f"{what}: all that comes after was sent anew.",
             _uncached(call),

@@ -199,6 +199,11 @@ class RunView:
         return grouped
 
     @cached_property
+    def compactions(self) -> list[RunStep]:
+        """Where old turns gave way to a summary, or were left out, in order."""
+        return [step for step in self.steps if step.kind is StepKind.COMPACTION]
+
+    @cached_property
     def decisions(self) -> list[RunStep]:
         """What became of the actions that the run proposed, in order."""
         return [step for step in self.steps if step.kind is StepKind.ACTION and step.data.get("event") == "decided"]

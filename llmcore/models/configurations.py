@@ -22,7 +22,7 @@ class Configuration(Versioned):
     """Named: model + parameters + system prompt + skills + snippets + tool groups + limits."""
 
     version_kind = "configuration"
-    version_relations = ("model__provider", "tool_preset")
+    version_relations = ("model__provider", "tool_preset", "summarizer")
 
     class Thinking(models.TextChoices):
         DEFAULT = "", _("the model's default")
@@ -72,6 +72,33 @@ class Configuration(Versioned):
     )
     min_skill_trust = models.SmallIntegerField(
         _("least trust of skills"), choices=Skill.Trust.choices, default=Skill.Trust.UNTRUSTED
+    )
+    compact_at = models.PositiveSmallIntegerField(
+        _("summarize at (%)"),
+        default=80,
+        validators=[MaxValueValidator(100)],
+        help_text=_(
+            "Of the room that the model's window has for a prompt. Where a prompt takes more, the oldest turns are "
+            "summarized. 0: never; a full window ends the run."
+        ),
+    )
+    keep_turns = models.PositiveSmallIntegerField(
+        _("turns that stay"),
+        default=3,
+        validators=[MinValueValidator(1), MaxValueValidator(100)],
+        help_text=_("The newest ones, which are not summarized while there is room for them."),
+    )
+    summarizer = models.ForeignKey(
+        "self",
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="summarizer_of",
+        verbose_name=_("summarized by"),
+        help_text=_(
+            "A configuration whose model, parameters and system prompt write the summaries, such as one of a cheap "
+            "model. Blank: the model of the run itself."
+        ),
     )
     fallbacks = models.ManyToManyField(
         LanguageModel, through="ConfigurationFallback", blank=True, related_name="fallback_of"
@@ -138,6 +165,8 @@ class Configuration(Versioned):
         errors: dict[str, Any] = {}
         if self.tool_preset_id is not None and self.tools is not None:
             errors["tool_preset"] = _("Choose a preset or tick tools, not both.")
+        if self.summarizer_id is not None and self.summarizer_id == self.pk:
+            errors["summarizer"] = _("Leave it blank to have its own model write the summaries.")
         if self.max_rounds and self.max_rounds > settings.LLM_MAX_ROUNDS:
             errors["max_rounds"] = _("This site allows at most %d rounds: lower it.") % settings.LLM_MAX_ROUNDS
         if self.model_id is not None:
@@ -173,6 +202,7 @@ class Configuration(Versioned):
             "model": self.model.path,
             "fallbacks": [entry.model.path for entry in self.configurationfallback_set.all()],
             "tool_preset": self.tool_preset.slug if self.tool_preset else "",
+            "summarizer": self.summarizer.slug if self.summarizer else None,
             "skills": [place.skill.slug for place in self.configurationskill_set.all()],
             "snippets": [place.snippet.slug for place in self.configurationsnippet_set.all()],
         }

@@ -10,6 +10,10 @@ from django.utils.translation import gettext_lazy as _
 class UsageRecord(models.Model):
     """One provider call, a failed one too. Unknown counts and costs are null, never 0."""
 
+    class Purpose(models.TextChoices):
+        ROUND = "", _("a round")
+        SUMMARY = "summary", _("a summary of old turns")
+
     created_at = models.DateTimeField(_("time"), auto_now_add=True, db_index=True)
     configuration = models.ForeignKey(
         "llmcore.Configuration",
@@ -23,6 +27,7 @@ class UsageRecord(models.Model):
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("user")
     )
     run_id = models.BigIntegerField(_("run"), null=True, blank=True, db_index=True)
+    purpose = models.CharField(_("purpose"), max_length=20, blank=True, default="", choices=Purpose.choices)
     provider_slug = models.CharField(_("provider"), max_length=50)
     model_name = models.CharField(_("model"), max_length=200)
     served_model = models.CharField(_("served model"), max_length=200, blank=True)

@@ -28,6 +28,7 @@ class Change(StrEnum):
     MODEL = "model"
     TOOLS = "tools"
     MESSAGE = "message"
+    COMPACTION = "compaction"  # old turns gave way to a summary
 
 
 class Reason(StrEnum):
@@ -132,6 +133,8 @@ def _change(before: Mapping[str, Any], now: Mapping[str, Any], kept: int, sent: 
         return Change.MODEL
     if before.get("tools") != now.get("tools"):
         return Change.TOOLS
+    if now.get("compacted"):
+        return Change.COMPACTION
     # A request that ends within the one before it changed nothing of it.
     return Change.MESSAGE if kept < min(sent, now.get("messages") or sent) else None
 

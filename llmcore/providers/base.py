@@ -11,6 +11,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -26,12 +27,20 @@ MASK = "•••"
 TRANSPORT_HEADERS = {"accept-encoding": "identity", "user-agent": "llmcore"}
 
 
+class CallPurpose(StrEnum):
+    """What a provider call is for."""
+
+    ROUND = ""
+    SUMMARY = "summary"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelCall:
     """Everything about one provider call but its messages.
 
     `tool_choice` is "auto", "none", "required" or a tool's name; it means nothing without tools. `response_schema` is
-    what the wire is told of the schema that the answer has to fit (`Adapter.derived_schema`).
+    what the wire is told of the schema that the answer has to fit (`Adapter.derived_schema`). `purpose` is for whoever
+    keeps account of calls.
     """
 
     provider: Provider
@@ -40,6 +49,7 @@ class ModelCall:
     tools: tuple[ToolSpec, ...] = ()
     tool_choice: str = "auto"
     response_schema: JSON = None
+    purpose: CallPurpose = CallPurpose.ROUND
 
     @property
     def stream(self) -> bool:

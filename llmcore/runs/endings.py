@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from llmcore.context.budget import WindowUse
 from llmcore.errors import ErrorKind, ProviderError
 from llmcore.messages import FinishReason, ModelResponse
+from llmcore.providers.base import ModelCall
 from llmcore.runs.outcome import EndReason, Outcome
 from llmcore.runs.state import Progress
 from llmcore.structured.expected import Expected
@@ -29,6 +31,22 @@ def of_failure(response: ModelResponse) -> Outcome | None:
         error = ProviderError(kind=ErrorKind.SERVER, message=f"the provider stopped with {said!r}")
         return Outcome(reason=EndReason.PROVIDER_FAILED, detail=str(error), answer=response.text, error=error)
     return None
+
+
+def cancelled(progress: Progress) -> Outcome:
+    return Outcome(reason=EndReason.CANCELLED, detail="The run was cancelled.", answer=progress.answer)
+
+
+def without_room(progress: Progress, use: WindowUse, call: ModelCall) -> Outcome:
+    """The end of a run whose next request has no room in the model's window; none is made."""
+    asked = call.parameters.max_tokens
+    wanted = f", and max tokens asks for {asked:,}" if asked else ""
+    detail = (
+        f"The prompt of round {progress.rounds_used + 1} takes about {use.used:,} tokens, give or take {use.margin:,}"
+        f"{wanted}; the window of {call.model.label or call.model.name} has {use.window:,}. Nothing was sent. Shorten "
+        "the prompt or what tools return, or choose a model with a larger window."
+    )
+    return Outcome(reason=EndReason.CONTEXT_EXHAUSTED, detail=detail, answer=progress.answer)
 
 
 def refused(response: ModelResponse) -> Outcome:

@@ -61,12 +61,15 @@ class Fork:
 
 def end_of_fork(steps: Sequence[RunStep], at: int) -> int:
     """The first step that a fork at the step `at` leaves out: of a model call that call itself, of a tool's call or
-    result the next round, so that what was executed is not executed again."""
+    result the next round, so that what was executed is not executed again, of a summary what was there before it."""
     requests = [step.sequence for step in steps if step.kind is StepKind.REQUEST]
     chosen = next((step for step in steps if step.sequence == at), None)
     if chosen is None:
         # The start of the run, or a dry run's only step.
         return requests[0] if requests else 1
+    if chosen.kind is StepKind.COMPACTION or (chosen.kind is StepKind.CONTEXT and at - 1 not in requests):
+        # A window without a request is of one that was not made.
+        return at
     if chosen.kind in CALL_KINDS:
         return next((sequence for sequence in requests if sequence > at), steps[-1].sequence + 1)
     return max((sequence for sequence in requests if sequence <= at), default=requests[0] if requests else 1)

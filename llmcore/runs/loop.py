@@ -5,35 +5,32 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from llmcore.actions.policy import Policy
 from llmcore.actions.proposals import Proposal
-from llmcore.configuration import LanguageModel, Parameters, Provider, Route
-from llmcore.context.account import Account
+from llmcore.configuration import LanguageModel, Provider, Route, Summarizer
 from llmcore.errors import ConfigurationError
-from llmcore.messages import FinishReason, ModelResponse, ToolSpec
-from llmcore.metering.client import Completion, ModelClient
+from llmcore.messages import FinishReason
+from llmcore.metering.client import ModelClient
 from llmcore.prompts.provenance import Segment
-from llmcore.providers.base import ModelCall, Transcript, WireRequest
-from llmcore.providers.registry import adapter_of
 from llmcore.runs import endings
 from llmcore.runs.answer_checks import AnswerChecks
+from llmcore.runs.asking import Asking
 from llmcore.runs.calls import CallRunner
-from llmcore.runs.editing import portable
-from llmcore.runs.fallback import Chain, call_to, fitted
+from llmcore.runs.compacting import ContextManager
+from llmcore.runs.fallback import Chain
 from llmcore.runs.hooks import Hooks
 from llmcore.runs.objections import Objections
 from llmcore.runs.outcome import EndReason, Outcome
 from llmcore.runs.recording import Recorder
 from llmcore.runs.review import Review, Reviewer
 from llmcore.runs.state import Progress, RunState
-from llmcore.runs.transcript import mend
 from llmcore.tools.base import Tool, ToolContext
 from llmcore.tools.execute import ToolRunner
 from llmcore.tools.results import FailureKind
-from llmcore.trace import RunStep, RunTrace
+from llmcore.trace import RunTrace
 
 logger = logging.getLogger(__name__)
 
@@ -53,22 +50,14 @@ class LoopEnd:
 
 @dataclass(kw_only=True, slots=True)
 class _Run:
-    """One run of the loop: its progress, what its model is asked with, the transcript that goes out, and the account of
-    what that takes of the model's window."""
+    """One run of the loop: its progress, how it asks its model, and what answers the model's calls."""
 
     progress: Progress
-    chain: Chain
-    specs: tuple[ToolSpec, ...]
-    parameters: Parameters
-    call: ModelCall
-    transcript: Transcript
-    account: Account
+    asking: Asking
     calls: CallRunner
     checks: AnswerChecks
     reviewer: Reviewer
     max_rounds: int
-    margin_percent: float
-    sent: int = 0
 
     @property
     def at_limit(self) -> bool:
@@ -77,14 +66,6 @@ class _Run:
     @property
     def past_limit(self) -> bool:
         return self.progress.rounds_used > self.max_rounds
-
-    def extend_transcript(self) -> list[str]:
-        """Bring the transcript up to date, and say what had to be mended. The run's own messages stay as they are."""
-        messages, foreign = self.progress.messages, self.progress.foreign
-        fresh, repairs = mend([*portable(messages[self.sent : foreign]), *messages[max(self.sent, foreign) :]])
-        self.transcript.extend(fresh)
-        self.sent = len(messages)
-        return repairs
 
 
 class ToolLoop:
@@ -108,9 +89,11 @@ class ToolLoop:
         policy: Policy | None = None,
         fallbacks: Sequence[Route] = (),
         segments: Sequence[Segment] = (),
+        summarizer: Summarizer | None = None,
     ) -> None:
         """`fallbacks` are asked one after the other where the model before them can't be reached or has no room.
-        `segments` say where the texts of the first messages came from.
+        `segments` say where the texts of the first messages came from. The `summarizer` shortens the transcript where
+        the state's limits say so; without one the model does that itself.
 
         `tools` are those that the acting user may use now; of them the loop offers what the state's gate let in.
 
@@ -129,6 +112,7 @@ class ToolLoop:
         self._after_tool = after_tool
         self._policy = policy
         self._segments = segments
+        self._summarizer = summarizer
         self._steps = trace.steps if trace else ()
         self._recorder = Recorder(trace, redact=redact)
 
@@ -153,15 +137,7 @@ class ToolLoop:
         progress = Progress(state)
         try:
             run = self._begin(progress, state)
-            repairs = run.extend_transcript()
-            call = self._next_call(run, last=run.at_limit)
-            wire = self._client.prepare(call, run.transcript)
-            round = progress.rounds_used + 1
-            run.account.take(run.transcript.messages, call.tools)
-            self._recorder.assembled(
-                call, wire, run.transcript.messages, repairs, estimate=run.account.estimate, round=round
-            )
-            self._recorder.context(run.account.use(call.parameters), round=round)
+            run.asking.dry_run(last=run.at_limit)
             outcome = Outcome(reason=EndReason.DRY_RUN, detail="Nothing was sent.")
         except Exception as error:
             outcome = self._failed(progress, error)
@@ -173,7 +149,9 @@ class ToolLoop:
         if proposal := await self._answer_calls(run):
             return proposal
         while (outcome := self._ending(run)) is None:
-            response = await self._ask(run)
+            response = await run.asking.ask(last=run.at_limit)
+            if isinstance(response, Outcome):
+                return response
             if outcome := endings.of_failure(response):
                 return outcome
             run.progress.add_answer(response.message, response.finish_reason)
@@ -187,77 +165,13 @@ class ToolLoop:
         """What ends the run here, if anything does."""
         if run.past_limit:
             return endings.at_round_limit(run.progress, run.max_rounds)
-        if (outcome := endings.of_answer(run.progress)) and (outcome := run.checks.held(outcome, run.chain.route)):
+        if (outcome := endings.of_answer(run.progress)) and (outcome := run.checks.held(outcome, run.asking.route)):
             return outcome
         if self._is_cancelled:
-            return Outcome(reason=EndReason.CANCELLED, detail="The run was cancelled.", answer=run.progress.answer)
+            return endings.cancelled(run.progress)
         if run.calls.halted is not None:
             return Outcome(reason=EndReason.HALTED, detail=run.calls.halted, answer=run.progress.answer)
         return None
-
-    async def _ask(self, run: _Run) -> ModelResponse:
-        """One round's answer: of the model that the run is at, or where that fails before its first token, of the next
-        one."""
-        last = run.at_limit
-        completion, following = await self._send(run, last=last)
-        while following is not None:
-            self._fall_back(run, following)
-            completion, following = await self._send(run, last=last)
-        if completion.response.cancelled:
-            # Whoever goes on from here makes this round again.
-            run.progress.rounds_used -= 1
-        return completion.response
-
-    async def _send(self, run: _Run, *, last: bool) -> tuple[Completion, Route | None]:
-        """One provider call, and where it failed, whom to ask instead."""
-        repairs = run.extend_transcript()
-        call = self._next_call(run, last=last)
-        wire = self._client.prepare(call, run.transcript)
-        run.progress.rounds_used = round = run.progress.rounds_used + 1
-        request = self._record_request(run, call, wire, repairs=repairs, last=last)
-        started_ms = self._recorder.now_ms()
-        completion = await self._client.send(
-            call,
-            wire,
-            taken_ids=run.transcript.call_ids,
-            observer=self._recorder.observer(round=round, request=request),
-            capture=self._capture,
-            cancel=self._cancel,
-        )
-        run.account.report(completion.response.usage.input_tokens if completion.response.usage else None)
-        following = None if self._is_cancelled else run.chain.following(completion)
-        started_ms += completion.queued_ms
-        self._recorder.response(call, completion, round=round, started_ms=started_ms, following=following)
-        return completion, following
-
-    def _record_request(
-        self, run: _Run, call: ModelCall, wire: WireRequest, *, repairs: list[str], last: bool
-    ) -> RunStep | None:
-        """The request that is about to go out, and where the window goes with it. Without a trace none is counted."""
-        if not self._recorder.records:
-            return None
-        messages, round = run.transcript.messages, run.progress.rounds_used
-        run.account.take(messages, call.tools)
-        request = self._recorder.request(
-            call, wire, messages, round=round, repairs=repairs, estimate=run.account.estimate, last=last
-        )
-        self._recorder.context(run.account.use(call.parameters), round=round)
-        return request
-
-    def _fall_back(self, run: _Run, route: Route) -> None:
-        """Let another model answer this round and those after it: over its own wire, from the same transcript without
-        what only the model before it understands."""
-        run.progress.fall_back_to(route.name)
-        run.progress.rounds_used -= 1
-        run.call = call_to(route, fitted(run.parameters, route), run.specs, run.progress.expected)
-        run.transcript, run.sent = self._client.transcript(run.call), 0
-        run.account = self._account_of(route, run.margin_percent)
-        self._recorder.begin_anew()
-
-    def _account_of(self, route: Route, margin_percent: float) -> Account:
-        account = Account(route.model, margin_percent=margin_percent, segments=self._segments)
-        account.go_on(self._steps, provider=route.provider.slug)
-        return account
 
     async def _answer_calls(self, run: _Run) -> Proposal | None:
         """Give each call of the last answer its result; none runs before all that need a decision have one."""
@@ -290,26 +204,9 @@ class ToolLoop:
     def _is_cancelled(self) -> bool:
         return self._cancel is not None and self._cancel.is_set()
 
-    def _next_call(self, run: _Run, *, last: bool) -> ModelCall:
-        if not run.call.tools:
-            return run.call
-        if not last:
-            required = run.progress.rounds_used == 0 and run.call.parameters.tool_choice
-            return replace(run.call, tool_choice=required) if required else run.call
-        # The last completion can call no tool. Where the wire can say so, the tools stay in the request: a history of
-        # calls without tools is refused by some providers, and the cached prefix survives.
-        provider, model = run.call.provider, run.call.model
-        if adapter_of(provider, model).supports_tool_choice_none and model.supports_tool_choice:
-            return replace(run.call, tool_choice="none")
-        return replace(run.call, tools=())
-
     def _begin(self, progress: Progress, state: RunState, cancelled: asyncio.Future[Any] | None = None) -> _Run:
         # Sorted, so that the prefix of all requests is the same.
         offered = {name: self._tools[name] for name in sorted(state.offered) if name in self._tools}
-        specs = tuple(tool.spec for tool in offered.values())
-        chain = Chain(self._routes, state.route)
-        parameters = fitted(state.parameters, chain.route) if state.route else state.parameters
-        call = call_to(chain.route, parameters, specs, state.expected)
         runner = ToolRunner(
             context=self._context, cancelled=cancelled, redact=self._redact, after_tool=self._after_tool
         )
@@ -324,19 +221,29 @@ class ToolLoop:
             cancel=self._cancel,
             max_identical_calls=self._max_identical_calls,
         )
+        manager = ContextManager(
+            client=self._client, limits=state.limits, summarizer=self._summarizer, cancel=self._cancel
+        )
+        asking = Asking(
+            client=self._client,
+            recorder=self._recorder,
+            manager=manager,
+            chain=Chain(self._routes, state.route),
+            progress=progress,
+            state=state,
+            specs=tuple(tool.spec for tool in offered.values()),
+            segments=self._segments,
+            steps=self._steps,
+            capture=self._capture,
+            cancel=self._cancel,
+        )
         return _Run(
             progress=progress,
-            chain=chain,
-            specs=specs,
-            parameters=state.parameters,
-            call=call,
-            transcript=self._client.transcript(call),
-            account=self._account_of(chain.route, state.limits.margin_percent),
+            asking=asking,
             calls=calls,
             checks=AnswerChecks(progress, self._recorder),
             reviewer=Reviewer(policy=self._policy, objections=objections, runner=runner),
             max_rounds=state.limits.max_rounds,
-            margin_percent=state.limits.margin_percent,
         )
 
     def _failed(self, progress: Progress, error: Exception) -> Outcome:

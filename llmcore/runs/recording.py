@@ -10,14 +10,15 @@ from llmcore.actions.policy import Judged
 from llmcore.actions.proposals import Proposal
 from llmcore.configuration import Route
 from llmcore.context.budget import WindowUse
-from llmcore.errors import ProviderError
-from llmcore.messages import JSON, Delta, FinishReason, Message, ModelResponse, ToolCall, canonical_json
+from llmcore.messages import JSON, FinishReason, Message, ModelResponse, ToolCall, canonical_json
 from llmcore.metering.client import Completion
-from llmcore.permits.base import Place
 from llmcore.providers.base import ModelCall, WireRequest
+from llmcore.runs.compacting import Compacted
+from llmcore.runs.earlier_steps import common_prefix, ends_with_compaction, open_calls, sent_last
+from llmcore.runs.observing import CallObserver, WaitObserver
 from llmcore.tools.base import Tool
 from llmcore.tools.results import FailureKind, ToolResult
-from llmcore.trace import RunStep, RunTrace, StepKind, WireExchange, messages_of, round_ms
+from llmcore.trace import RunStep, RunTrace, StepKind, round_ms
 
 PREVIEW_CHARS = 200
 MAX_TRACEBACK_CHARS = 20_000
@@ -29,8 +30,9 @@ class Recorder:
     def __init__(self, trace: RunTrace | None, *, redact: Callable[[str], str] = str) -> None:
         self._trace = trace
         self._redact = redact
-        self._sent: list[str] = _sent_last(trace.steps) if trace else []
+        self._sent: list[str] = sent_last(trace.steps) if trace else []
         self._compared = False
+        self._compacted = trace is not None and ends_with_compaction(trace.steps)
         self._described: ModelCall | None = None
         self._description: dict[str, JSON] = {}
         self._covered_ms = 0.0
@@ -54,6 +56,10 @@ class Recorder:
         return CallObserver(
             trace=self._trace, round=round, sequence=request.sequence, provider=request.data["provider"]
         )
+
+    def observer_beside(self, provider: str, *, round: int) -> WaitObserver | None:
+        """Of a call that is no round's own: only its waits are told."""
+        return WaitObserver(trace=self._trace, round=round, provider=provider) if self._trace else None
 
     def assembled(
         self,
@@ -88,12 +94,30 @@ class Recorder:
             return None
         data = self._request_data(call, wire, messages, repairs, estimate)
         data["last"] = last
+        if self._compacted:
+            data["compacted"], self._compacted = True, False
         return self._trace.record(StepKind.REQUEST, round=round, data=data)
 
     def context(self, use: WindowUse, *, round: int) -> None:
         """Where the window goes with the request that was recorded last."""
         if self._trace:
             self._trace.record(StepKind.CONTEXT, round=round, data=use.to_json())
+
+    def compaction(
+        self, compacted: Compacted, *, before: WindowUse, after: WindowUse, round: int, started_ms: float
+    ) -> None:
+        """Old turns gave way to one message, in a call to the summarizer that began at `started_ms`."""
+        if self._trace is None:
+            return
+        data: dict[str, JSON] = {
+            **compacted.to_json(),
+            "message": self._trace.keep_message(compacted.message),
+            "record": self._trace.keep(compacted.record),
+            "tokens_before": before.used,
+            "tokens_after": after.used,
+        }
+        self._trace.record(StepKind.COMPACTION, round=round, data=data, started_ms=started_ms)
+        self._compacted = True
 
     def begin_anew(self) -> None:
         """The next request may differ from the one before it in any of its messages."""
@@ -209,9 +233,9 @@ class Recorder:
         """The results that stand for calls which an earlier segment of the run left open."""
         if self._trace is None:
             return
-        open_calls = _open_calls(self._trace.steps)
+        open_ids = open_calls(self._trace.steps)
         for message in results:
-            if message.tool_call_id in open_calls:
+            if message.tool_call_id in open_ids:
                 now = self.now_ms()
                 call = ToolCall(id=message.tool_call_id or "", name=message.name or "", arguments=None)
                 result = ToolResult.failed(FailureKind.INTERRUPTED, message.text, effect_unknown=True)
@@ -261,7 +285,7 @@ class Recorder:
         if not self._compared:
             # The first request of this segment; the one before it, if any, is an earlier segment's.
             self._compared = True
-            known = _common_prefix(self._sent, digests)
+            known = common_prefix(self._sent, digests)
             digests = digests[known:]
             del self._sent[known:]
         self._sent.extend(digests)
@@ -305,34 +329,6 @@ class FinishedCall:
     ended_ms: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CallObserver:
-    """Records what happens during one provider call."""
-
-    trace: RunTrace
-    round: int
-    sequence: int
-    provider: str
-
-    def delta(self, delta: Delta) -> None:
-        self.trace.delta(self.round, delta)
-
-    def waiting(self, place: Place) -> None:
-        self.trace.waiting(self.round, {"provider": self.provider, **place.to_json()})
-
-    def waited(self, place: Place, waited_ms: float, *, attempt: int, granted: bool) -> None:
-        data = {"provider": self.provider, "attempt": attempt, **place.to_json(), "granted": granted}
-        now = self.trace.now_ms()
-        self.trace.record(StepKind.PERMIT, round=self.round, data=data, started_ms=now - waited_ms, ended_ms=now)
-
-    def retry(self, attempt: int, error: ProviderError, wait_s: float) -> None:
-        data: Mapping[str, JSON] = {"attempt": attempt, "error": error.to_json(), "wait_s": wait_s}
-        self.trace.record(StepKind.RETRY, round=self.round, data=data)
-
-    def exchange(self, exchange: WireExchange) -> None:
-        self.trace.exchange(self.sequence, exchange)
-
-
 def ignored_choice(call: ModelCall, response: ModelResponse) -> bool:
     """Whether a call was required and the answer came without any, as if that had not been said."""
     required = call.tools and call.tool_choice not in ("auto", "none")
@@ -347,19 +343,3 @@ def preview(text: str) -> str:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round_ms(value)
-
-
-def _sent_last(steps: Sequence[RunStep]) -> list[str]:
-    """The digests of the messages that the last recorded request sent."""
-    requests = [step.sequence for step in steps if step.kind is StepKind.REQUEST]
-    return messages_of(steps, requests[-1]) if requests else []
-
-
-def _common_prefix(first: Sequence[str], second: Sequence[str]) -> int:
-    pairs = zip(first, second, strict=False)
-    return next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second)))
-
-
-def _open_calls(steps: Sequence[RunStep]) -> set[str]:
-    started = {step.data["call_id"] for step in steps if step.kind is StepKind.TOOL_CALL}
-    return started - {step.data["call_id"] for step in steps if step.kind is StepKind.TOOL_RESULT}

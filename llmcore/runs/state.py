@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from llmcore.actions.proposals import Decision, DecisionKind
 from llmcore.configuration import Limits, Parameters
+from llmcore.context.compaction import Compaction
 from llmcore.messages import JSON, FinishReason, Message, ToolCall, digest_of
 from llmcore.runs.transcript import interrupted, split_results
 from llmcore.structured.expected import Expected
@@ -109,6 +110,11 @@ class Progress:
         """From now on the model `route` answers; all that was said so far it did not write."""
         self.route, self.foreign = route, len(self.messages)
 
+    def compact(self, compaction: Compaction, instead: Message) -> None:
+        """Let one message stand for old ones."""
+        self.foreign = compaction.place_of(self.foreign)
+        self.messages[:] = compaction.apply(self.messages, instead)
+
     def add_answer(self, message: Message, finish_reason: FinishReason | None) -> None:
         """Take what the model said. An answer without any content has no place in a transcript."""
         if message.parts or message.tool_calls:
@@ -193,6 +199,10 @@ def replay(initial: RunState, steps: Iterable[RunStep], contents: Mapping[str, J
                 # The same round is asked again of the next model.
                 progress.order_results()
                 progress.fall_back_to(data["falls_back_to"])
+            case StepKind.COMPACTION:
+                # Over an interruption the results of a turn may have been recorded out of order.
+                progress.order_results()
+                progress.compact(Compaction.from_json(data), Message.from_json(contents[data["message"]]))
             case StepKind.RESPONSE if not data["cancelled"]:
                 progress.rounds_used = step.round
                 # Over an interruption the results of a turn may have been recorded out of order.

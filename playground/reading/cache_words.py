@@ -9,6 +9,7 @@ CHANGED = {
     Change.PROVIDER: "The provider is another one, and each has a cache of its own.",
     Change.MODEL: "The model is another one, and each has a cache of its own.",
     Change.TOOLS: "The definitions of the tools changed; they come first, so all that follows was sent anew.",
+    Change.COMPACTION: "Compaction: old turns gave way to a summary, so all from there on was sent anew.",
     Change.MESSAGE: "What comes after the first difference was sent anew.",
 }
 

@@ -13,6 +13,7 @@ from playground.reading.lines import Line
 from playground.reading.panels import (
     approval,
     cache,
+    compaction,
     failure,
     messages,
     raw,
@@ -92,6 +93,8 @@ def tabs_of(record: StepRecord) -> list[Tab]:
             return [*(module.tab(record) for module in CALL_TABS), *window.tabs(record)]
         case StepKind.CONTEXT:
             return window.tabs(record)
+        case StepKind.COMPACTION:
+            return compaction.tabs(record)
         case StepKind.TOOL_CALL | StepKind.TOOL_RESULT:
             return tool_run.tabs(record)
         case StepKind.ACTION:
@@ -122,6 +125,8 @@ def facts_of(record: StepRecord) -> list[str]:
     facts = [f"`{duration(line.duration_ms)}`"] if line.duration_ms is not None else []
     if record.kind == "start":
         return [f"`{duration(line.duration_ms)}` in the queue"] if line.duration_ms is not None else []
+    if record.kind == StepKind.COMPACTION:
+        return [*facts, *_compaction_facts(record)]
     if record.end is None:
         estimate = record.first.data.get("input_tokens_estimate")
         return [*facts, *([f"≈ `{tokens(estimate)}` in"] if estimate else []), *_waited(record)]
@@ -163,6 +168,14 @@ def _call_facts(record: StepRecord) -> list[str]:
 def _waited(record: StepRecord) -> list[str]:
     waited = waits_of(record.own_rows, record.plan) if record.line.css == "call" else ""
     return [waited] if waited else []
+
+
+def _compaction_facts(record: StepRecord) -> list[str]:
+    data = record.first.data
+    facts = [f"≈ `{tokens(data.get('tokens_before'))}` to `{tokens(data.get('tokens_after'))}` tokens"]
+    if data.get("cost") is not None:
+        facts.append(f"`{money(data['cost'])}`")
+    return facts
 
 
 def _speed(line: Line, first_token_ms: float | None, output: int) -> str:

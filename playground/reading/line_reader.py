@@ -66,6 +66,8 @@ class LineReader:
                     self._context(step)
                 case StepKind.PERMIT:
                     self._permit(step)
+                case StepKind.COMPACTION:
+                    self._compaction(step)
                 case StepKind.RESPONSE:
                     self._response(step)
                 case StepKind.TOOL_CALL:
@@ -125,7 +127,9 @@ class LineReader:
         """Where the window went is told with the request that it was recorded for."""
         line = self._requested
         if line is None or line.round != step.round:
-            line = self._add(step, name="Context window", icon="compress", css="other")
+            # The window had no room for the request.
+            line = self._add(step, name="Context window", icon="compress", css="other", failed=True)
+            line.badges.append(Badge("full", "err"))
         else:
             line.steps.append(step.sequence)
         line.window = WindowBar(WindowUse.from_json(step.data))
@@ -140,6 +144,13 @@ class LineReader:
         self._waits.append(_wait_of(step))
         line.started_ms = step.end_ms
         line.bars = [*self._waits, Bar(step.end_ms, 0.0, "wait")]
+
+    def _compaction(self, step: StepRow) -> None:
+        saved = (step.data.get("tokens_after") or 0) - (step.data.get("tokens_before") or 0)
+        line = self._add(step, name="Compaction", icon="compress", css="compaction", tokens=saved)
+        line.bars = [Bar(step.started_ms, step.duration_ms, "model")]
+        if step.data.get("problem"):
+            line.badges.append(Badge("no summary", "chg"))
 
     def _response(self, step: StepRow) -> None:
         line = self._call

@@ -146,6 +146,10 @@ class Round:
         return any(line.failed for line in self.lines)
 
     @property
+    def compacted(self) -> bool:
+        return any(line.css == "compaction" for line in self.lines)
+
+    @property
     def _call(self) -> Line | None:
         """The last of them: those before it were broken off, or asked of another model."""
         return next((line for line in reversed(self.lines) if line.css == "call"), None)

@@ -28,7 +28,8 @@ class Bars:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overview:
-    """All rounds of a run from the first to the `last`, `each` of them to a column."""
+    """All rounds of a run from the first to the `last`, `each` of them to a column. `marks` are under the failed ones,
+    `compacted` above those before which old turns gave way to a summary."""
 
     last: int
     each: int
@@ -36,6 +37,8 @@ class Overview:
     bars: Sequence[Bars]
     marks: str
     failed: int
+    compacted: str
+    compactions: int
 
     @property
     def label(self) -> str:
@@ -69,6 +72,10 @@ def read_overview(steps: StepList) -> Overview | None:
         # Under the bars, so that a failure is seen that took no time.
         marks="".join(bar(index, HEIGHT + 1, 3) for index, is_failed in enumerate(failed) if is_failed),
         failed=steps.failed,
+        compacted="".join(
+            bar(index, 0, 3) for index, column in enumerate(columns) if any(of.compacted for of in column)
+        ),
+        compactions=sum(of.compacted for of in rounds),
     )
 
 

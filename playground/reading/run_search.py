@@ -125,6 +125,10 @@ def places_of_step(row: StepRow, line: Line) -> Iterator[Place]:
         case StepKind.RETRY | StepKind.ERROR:
             yield place("error", data.get("traceback"))
             yield place("error", text=texts_in(data))
+        case StepKind.COMPACTION:
+            yield place("summary", data.get("message"), "text")
+            yield place("before", data.get("record"))
+            yield place("summary", text=texts_in(data.get("error")))
         case StepKind.CONTEXT:
             # Nothing but figures.
             pass

@@ -95,6 +95,7 @@ class Summary:
     nothing_sent: bool
     estimate: Compared
     fallbacks: list[Fallback]
+    compactions: int
 
     @property
     def context_shown(self) -> int | None:
@@ -160,6 +161,7 @@ def read_summary(run: Run, rows: Sequence[StepRow], plan: Plan, now: datetime, *
         nothing_sent=unsent > 0 and not responses,
         estimate=compared(rows),
         fallbacks=fallbacks,
+        compactions=sum(row.kind == StepKind.COMPACTION for row in rows),
     )
 
 

@@ -160,6 +160,7 @@ class Drive:
                 hooks=self._hooks,
                 fallbacks=segment.configuration.fallbacks,
                 segments=segment.sources,
+                summarizer=segment.configuration.summarizer,
             )
             try:
                 return loop.dry_run(segment.state) if self._run.dry_run else await loop.run(segment.state)

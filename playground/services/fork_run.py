@@ -17,7 +17,7 @@ from llmcore.runs.state import replay
 from llmcore.trace import StepKind
 from playground.models import Run, RunStep
 from playground.rows import load_contents, load_steps
-from playground.segments import initial_state
+from playground.segments import initial_state, sources_in
 from playground.services.start_run import RunRequest, given_title, start_run
 
 
@@ -71,7 +71,7 @@ def read_fork_point(*, run: Run, at: int) -> ForkPoint:
         provider=provider,
         model=model,
         skills=_skills_of(run),
-        segments=tuple(run.plan.get("segments") or ()),
+        segments=tuple(sources_in(run, state.messages)),
     )
     return ForkPoint(run=run, fork=fork, chosen=_chosen(run, at, state.messages))
 

@@ -260,6 +260,11 @@ def describe(configuration: Configuration) -> dict[str, Any]:
         "tool_preset": configuration.tool_preset,
         "workspace": configuration.workspace,
         "min_skill_trust": configuration.min_skill_trust,
+        "summarizer": configuration.summarizer
+        and {
+            "name": configuration.summarizer.name,
+            **describe_route(configuration.summarizer.route),
+        },
         "requires_other_decider": configuration.requires_other_decider,
     }
 

@@ -72,6 +72,8 @@ def form(
         "max_rounds": 5,
         "max_tool_result_bytes": 50_000,
         "skill_budget_bytes": 24_000,
+        "compact_at": 80,
+        "keep_turns": 3,
         "min_skill_trust": 0,
         "tools_0": "all",
         **places("configurationskill_set", "skill", skills or [], initial),
@@ -275,7 +277,7 @@ def test_the_form_takes_the_same_queries_for_any_number_of_pieces(
         snippets=[SnippetFactory() for _ in range(8)],
         fallbacks=[LanguageModelFactory() for _ in range(8)],
     )
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(17):
         admin.get(change_url(row))
 
 

@@ -12,7 +12,7 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from llmcore.models import ToolGroupSwitch, ToolPreset, ToolSwitch
-from llmcore.store import disabled_groups, disabled_tools, load_configuration
+from llmcore.store import Switches, load_configuration, load_switches
 from llmcore.tools.registry import all_tools
 from tests.factories import ConfigurationFactory, UserFactory
 
@@ -20,6 +20,7 @@ pytestmark = pytest.mark.django_db
 URL = "admin:llmcore_toolswitch_changelist"
 TOOLS = sorted(all_tools())
 GROUPS = sorted({tool.group for tool in all_tools().values()})
+ALL_ON = Switches(disabled_tools=set(), disabled_groups=set())
 RIGHTS = ["llmcore.change_toolswitch", "llmcore.change_toolgroupswitch"]
 
 
@@ -47,12 +48,12 @@ def test_every_known_tool_and_group_is_shown_and_on(admin: Client) -> None:
 
 def test_only_moved_switches_get_a_row_and_a_log_entry(admin: Client) -> None:
     admin.post(reverse(URL), sent(off=[f"tool:{TOOLS[0]}", f"group:{GROUPS[0]}"]))
-    assert disabled_tools() == {TOOLS[0]} and disabled_groups() == {GROUPS[0]}
+    assert load_switches() == Switches(disabled_tools={TOOLS[0]}, disabled_groups={GROUPS[0]})
     assert ToolSwitch.objects.count() == ToolGroupSwitch.objects.count() == 1
     assert {entry.change_message for entry in LogEntry.objects.all()} == {"Switched off."}
 
     admin.post(reverse(URL), sent())
-    assert disabled_tools() == disabled_groups() == set()
+    assert load_switches() == ALL_ON
     assert LogEntry.objects.filter(change_message="Switched on.").count() == 2
 
 
@@ -63,9 +64,9 @@ def test_saving_without_a_change_writes_nothing(admin: Client) -> None:
 
 def test_a_tool_that_was_not_on_the_page_is_left_alone(admin: Client) -> None:
     admin.post(reverse(URL), sent(tools=TOOLS[1:], groups=[]))
-    assert disabled_tools() == disabled_groups() == set()
+    assert load_switches() == ALL_ON
     admin.post(reverse(URL), {})
-    assert disabled_tools() == disabled_groups() == set()
+    assert load_switches() == ALL_ON
 
 
 def test_a_switched_off_tool_that_is_gone_can_be_switched_on(admin: Client) -> None:
@@ -74,7 +75,7 @@ def test_a_switched_off_tool_that_is_gone_can_be_switched_on(admin: Client) -> N
     page = admin.get(reverse(URL)).content.decode()
     assert "Not known to this site any more" in page and "No tool of this site is in this group" in page
     admin.post(reverse(URL), sent(tools=[*TOOLS, "gone"], groups=[*GROUPS, "empty"]))
-    assert disabled_tools() == disabled_groups() == set()
+    assert load_switches() == ALL_ON
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_each_right_moves_its_own_switches(
 ) -> None:
     client.force_login(UserFactory(permissions=rights))
     client.post(reverse(URL), sent(off=[f"tool:{TOOLS[0]}", f"group:{GROUPS[0]}"]))
-    assert disabled_tools() == tools and disabled_groups() == groups
+    assert load_switches() == Switches(disabled_tools=tools, disabled_groups=groups)
 
 
 def test_who_may_only_look_has_no_button_and_no_way(client: Client) -> None:
@@ -98,7 +99,7 @@ def test_who_may_only_look_has_no_button_and_no_way(client: Client) -> None:
     page = client.get(reverse(URL))
     assert page.status_code == 200 and 'type="submit" class="default"' not in page.content.decode()
     assert client.post(reverse(URL), sent(off=[f"tool:{TOOLS[0]}"])).status_code == 403
-    assert disabled_tools() == set()
+    assert load_switches().disabled_tools == set()
 
 
 def test_who_may_not_look_sees_nothing(client: Client) -> None:

@@ -69,6 +69,7 @@ def _values(side: Side) -> dict[str, _Value]:
         "Override": _override(side),
         **_fields(plan.parameters),
         **_fields(plan.limits),
+        "Summarized by": _text((configuration.get("summarizer") or {}).get("name")),
         "Variables": _variables(run.request.get("variables") or {}),
         "Workspace": _text(configuration.get("workspace")),
         "Goes on from": _text(_origin(side)),

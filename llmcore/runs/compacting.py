@@ -1,0 +1,158 @@
+"""Fits the messages of a run to the window of its model: the oldest turns give way to a summary of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from llmcore.configuration import Limits, Route, Summarizer
+from llmcore.context.account import Account
+from llmcore.context.budget import WindowUse
+from llmcore.context.compaction import Compaction, compaction_of, is_summary, marker_message, summary_message
+from llmcore.context.summary import (
+    LONGEST_SUMMARY,
+    Problem,
+    own_summarizer,
+    problem_with,
+    question,
+    summarizing_call,
+)
+from llmcore.messages import JSON, Message
+from llmcore.metering.client import Completion, ModelClient, Observer
+from llmcore.providers.base import ModelCall
+from llmcore.trace import round_ms
+
+# Less of a prompt than this part is not worth a call, unless there is no room otherwise.
+_LEAST_PART = 0.1
+# Of what it stands for, a summary takes at most this part.
+_REAL_GAIN = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compacted:
+    """A compaction with the message that stands for the old turns, and how that came about: the call to the summarizer,
+    the record that it got, and why its answer was not used, where it wasn't."""
+
+    compaction: Compaction
+    message: Message
+    summarizer: Summarizer
+    call: ModelCall
+    record: str
+    completion: Completion
+    problem: Problem | None
+
+    def to_json(self) -> dict[str, JSON]:
+        """As a step has it, but for the texts."""
+        response, cost = self.completion.response, self.completion.cost
+        return {
+            **self.compaction.to_json(),
+            "messages": self.compaction.count,
+            "problem": self.problem.value if self.problem else None,
+            "summarizer": self.summarizer.name,
+            "provider": self.call.provider.slug,
+            "model": self.call.model.name,
+            "finish_reason": response.finish_reason.value if response.finish_reason else None,
+            "usage": response.usage.to_json() if response.usage else None,
+            "cost": None if cost is None else str(cost),
+            "prices": self.call.model.prices.to_json(),
+            "attempts": self.completion.attempts,
+            "permit_ms": round_ms(self.completion.requeued_ms),
+            "error": response.error.to_json() if response.error else None,
+        }
+
+
+class ContextManager:
+    """Decides when a transcript is too long, and shortens it; once in a round, whatever comes of it."""
+
+    def __init__(
+        self, *, client: ModelClient, limits: Limits, summarizer: Summarizer | None, cancel: asyncio.Event | None
+    ) -> None:
+        self._client = client
+        self._limits = limits
+        self._summarizer = summarizer
+        self._cancel = cancel
+        self._tried_in = 0
+
+    async def compact(
+        self,
+        messages: Sequence[Message],
+        *,
+        use: WindowUse,
+        account: Account,
+        route: Route,
+        stream: bool,
+        round: int,
+        observe: Callable[[str], Observer | None],
+    ) -> Compacted | None:
+        """What is to take the place of the oldest of `messages`; `None` where there is room enough, nothing worth a
+        call, or somebody cancelled. `observe` gives who watches a call to a provider, named by its slug."""
+        if self._tried_in == round or not self._is_crowded(use):
+            return None
+        self._tried_in = round
+        found = self._choose(messages, use, account)
+        if found is None:
+            return None
+        summarizer = self._summarizer or own_summarizer(route, stream=stream)
+        return await self._summarized(found, messages, account, summarizer, observe)
+
+    def _is_crowded(self, use: WindowUse) -> bool:
+        return bool(self._limits.compact_at_percent) and use.budget is not None and use.used > self._threshold(use)
+
+    def _threshold(self, use: WindowUse) -> float:
+        return (use.budget or 0) * self._limits.compact_at_percent / 100
+
+    def _choose(self, messages: Sequence[Message], use: WindowUse, account: Account) -> Compaction | None:
+        """The compaction that keeps as many of the recent turns as there is room for."""
+        chosen = None
+        for keep in range(max(self._limits.keep_turns, 1), 0, -1):
+            found = compaction_of(messages, keep_turns=keep)
+            if found is None:
+                continue
+            folded = account.tokens_in(found.old(messages))
+            if folded < use.used * _LEAST_PART and use.used <= (use.budget or 0):
+                continue
+            chosen = found
+            if use.used - folded + min(LONGEST_SUMMARY, folded * _REAL_GAIN) <= self._threshold(use):
+                break
+        return chosen
+
+    async def _summarized(
+        self,
+        found: Compaction,
+        messages: Sequence[Message],
+        account: Account,
+        summarizer: Summarizer,
+        observe: Callable[[str], Observer | None],
+    ) -> Compacted | None:
+        old = found.old(messages)
+        call = summarizing_call(summarizer)
+        asked = question(summarizer, call, old, task_of(messages))
+        transcript = self._client.transcript(call, asked)
+        wire = self._client.prepare(call, transcript)
+        completion = await self._client.send(call, wire, observer=observe(call.provider.slug), cancel=self._cancel)
+        if completion.response.cancelled:
+            return None
+        folded, problem = account.tokens_in(old), problem_with(completion.response)
+        message = summary_message(completion.response.text)
+        if problem is None and account.tokens_in([message]) > folded * _REAL_GAIN:
+            problem = Problem.NO_GAIN
+        if problem is not None:
+            message = marker_message(old)
+            if account.tokens_in([message]) >= folded:
+                return None
+        return Compacted(
+            compaction=found,
+            message=message,
+            summarizer=summarizer,
+            call=call,
+            record=asked[-1].text,
+            completion=completion,
+            problem=problem,
+        )
+
+
+def task_of(messages: Sequence[Message]) -> str:
+    """What the user asked for last."""
+    asked = (message.text for message in reversed(messages) if message.role == "user" and not is_summary(message))
+    return next(asked, "")
