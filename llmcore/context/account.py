@@ -97,14 +97,6 @@ class Account:
             percent=self._percent / 2 if self._corrected else self._percent,
         )
 
-    def fits(self, parameters: Parameters) -> bool:
-        """Whether the request that was taken last leaves room for its answer: for as much as was asked for, or where
-        nobody limited it for some."""
-        use = self.use(parameters)
-        if use.window is None:
-            return True
-        return use.used + (use.margin or 0) + (parameters.max_tokens or 1) <= use.window
-
     @property
     def _corrected(self) -> bool:
         return bool(self._counted or self._estimator.tokenizer or self._estimator.samples >= LEAST_SAMPLES)

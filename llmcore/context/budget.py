@@ -62,6 +62,16 @@ class WindowUse:
             **{name: data[name] for name in ("window", "reserve", "margin", "counted")},
         )
 
+    def has_room(self, parameters: Parameters) -> bool:
+        """Whether an answer can follow: as long a one as was asked for, or where nobody limited it any."""
+        if self.window is None:
+            return True
+        return self.used + (self.margin or 0) + (parameters.max_tokens or 1) <= self.window
+
+    def is_crowded(self, percent: int) -> bool:
+        """Whether the prompt takes more than `percent` of what it may; never for 0."""
+        return bool(percent) and self.budget is not None and self.used > self.budget * percent / 100
+
 
 def window_use(
     shares: Mapping[Share, int], *, model: LanguageModel, parameters: Parameters, doubtful: int, percent: float

@@ -105,17 +105,18 @@ class Asking:
             stream=call.parameters.stream,
             round=round,
             observe=partial(self._recorder.observer_beside, round=round),
+            capture=self._capture,
         )
         if compacted is not None:
             self._apply(compacted, call)
-            after = self._account.use(call.parameters)
             started_ms += compacted.completion.queued_ms
+            after = self._account.use(call.parameters)
             self._recorder.compaction(compacted, before=use, after=after, round=round, started_ms=started_ms)
         if self._is_cancelled:
             return endings.cancelled(self._progress)
-        if self._account.fits(call.parameters):
-            return None
         use = self._account.use(call.parameters)
+        if use.has_room(call.parameters):
+            return None
         self._recorder.context(use, round=round)
         return endings.without_room(self._progress, use, call)
 

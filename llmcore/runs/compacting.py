@@ -19,9 +19,10 @@ from llmcore.context.summary import (
     summarizing_call,
 )
 from llmcore.messages import JSON, Message
-from llmcore.metering.client import Completion, ModelClient, Observer
+from llmcore.metering.client import Completion, ModelClient
 from llmcore.providers.base import ModelCall
-from llmcore.trace import round_ms
+from llmcore.runs.observing import WaitObserver
+from llmcore.trace import WireExchange, round_ms
 
 # Less of a prompt than this part is not worth a call, unless there is no room otherwise.
 _LEAST_PART = 0.1
@@ -32,7 +33,7 @@ _REAL_GAIN = 0.5
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compacted:
     """A compaction with the message that stands for the old turns, and how that came about: the call to the summarizer,
-    the record that it got, and why its answer was not used, where it wasn't."""
+    the record that it got, why its answer was not used, where it wasn't, and what went over the wire, if it is kept."""
 
     compaction: Compaction
     message: Message
@@ -41,6 +42,7 @@ class Compacted:
     record: str
     completion: Completion
     problem: Problem | None
+    exchanges: tuple[WireExchange, ...] = ()
 
     def to_json(self) -> dict[str, JSON]:
         """As a step has it, but for the texts."""
@@ -83,28 +85,23 @@ class ContextManager:
         route: Route,
         stream: bool,
         round: int,
-        observe: Callable[[str], Observer | None],
+        observe: Callable[[str], WaitObserver | None],
+        capture: bool = False,
     ) -> Compacted | None:
         """What is to take the place of the oldest of `messages`; `None` where there is room enough, nothing worth a
         call, or somebody cancelled. `observe` gives who watches a call to a provider, named by its slug."""
-        if self._tried_in == round or not self._is_crowded(use):
+        if self._tried_in == round or not use.is_crowded(self._limits.compact_at_percent):
             return None
         self._tried_in = round
         found = self._choose(messages, use, account)
         if found is None:
             return None
         summarizer = self._summarizer or own_summarizer(route, stream=stream)
-        return await self._summarized(found, messages, account, summarizer, observe)
-
-    def _is_crowded(self, use: WindowUse) -> bool:
-        return bool(self._limits.compact_at_percent) and use.budget is not None and use.used > self._threshold(use)
-
-    def _threshold(self, use: WindowUse) -> float:
-        return (use.budget or 0) * self._limits.compact_at_percent / 100
+        return await self._summarized(found, messages, account, summarizer, observe, capture)
 
     def _choose(self, messages: Sequence[Message], use: WindowUse, account: Account) -> Compaction | None:
         """The compaction that keeps as many of the recent turns as there is room for."""
-        chosen = None
+        chosen, threshold = None, (use.budget or 0) * self._limits.compact_at_percent / 100
         for keep in range(max(self._limits.keep_turns, 1), 0, -1):
             found = compaction_of(messages, keep_turns=keep)
             if found is None:
@@ -113,7 +110,7 @@ class ContextManager:
             if folded < use.used * _LEAST_PART and use.used <= (use.budget or 0):
                 continue
             chosen = found
-            if use.used - folded + min(LONGEST_SUMMARY, folded * _REAL_GAIN) <= self._threshold(use):
+            if use.used - folded + min(LONGEST_SUMMARY, folded * _REAL_GAIN) <= threshold:
                 break
         return chosen
 
@@ -123,14 +120,16 @@ class ContextManager:
         messages: Sequence[Message],
         account: Account,
         summarizer: Summarizer,
-        observe: Callable[[str], Observer | None],
+        observe: Callable[[str], WaitObserver | None],
+        capture: bool,
     ) -> Compacted | None:
         old = found.old(messages)
         call = summarizing_call(summarizer)
         asked = question(summarizer, call, old, task_of(messages))
         transcript = self._client.transcript(call, asked)
         wire = self._client.prepare(call, transcript)
-        completion = await self._client.send(call, wire, observer=observe(call.provider.slug), cancel=self._cancel)
+        observer = observe(call.provider.slug)
+        completion = await self._client.send(call, wire, observer=observer, capture=capture, cancel=self._cancel)
         if completion.response.cancelled:
             return None
         folded, problem = account.tokens_in(old), problem_with(completion.response)
@@ -149,6 +148,7 @@ class ContextManager:
             record=asked[-1].text,
             completion=completion,
             problem=problem,
+            exchanges=tuple(observer.exchanges) if observer else (),
         )
 
 

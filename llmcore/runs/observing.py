@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from llmcore.errors import ProviderError
 from llmcore.messages import JSON, Delta
@@ -13,11 +13,12 @@ from llmcore.trace import RunTrace, StepKind, WireExchange
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WaitObserver:
-    """Records how a call waits for its permits, and nothing else of it."""
+    """Records how a call waits for its permits. What went over the wire it only keeps, until there is a step for it."""
 
     trace: RunTrace
     round: int
     provider: str
+    exchanges: list[WireExchange] = field(default_factory=list)
 
     def delta(self, delta: Delta) -> None: ...
 
@@ -31,7 +32,8 @@ class WaitObserver:
 
     def retry(self, attempt: int, error: ProviderError, wait_s: float) -> None: ...
 
-    def exchange(self, exchange: WireExchange) -> None: ...
+    def exchange(self, exchange: WireExchange) -> None:
+        self.exchanges.append(exchange)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

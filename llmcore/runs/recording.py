@@ -58,7 +58,7 @@ class Recorder:
         )
 
     def observer_beside(self, provider: str, *, round: int) -> WaitObserver | None:
-        """Of a call that is no round's own: only its waits are told."""
+        """Of a call that is no round's own."""
         return WaitObserver(trace=self._trace, round=round, provider=provider) if self._trace else None
 
     def assembled(
@@ -116,7 +116,9 @@ class Recorder:
             "tokens_before": before.used,
             "tokens_after": after.used,
         }
-        self._trace.record(StepKind.COMPACTION, round=round, data=data, started_ms=started_ms)
+        step = self._trace.record(StepKind.COMPACTION, round=round, data=data, started_ms=started_ms)
+        for exchange in compacted.exchanges:
+            self._trace.exchange(step.sequence, exchange)
         self._compacted = True
 
     def begin_anew(self) -> None:

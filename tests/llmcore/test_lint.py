@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from llmcore.configuration import LanguageModel, Parameters, Provider, Route
+from llmcore.configuration import LanguageModel, Limits, Parameters, Provider, Route
 from llmcore.context.budget import window_use
 from llmcore.context.tokens import Share
 from llmcore.findings import Severity
@@ -164,10 +164,11 @@ def test_an_empty_override_is_told(mode: str, title: str) -> None:  # A8
     ("messages", "reserve", "expected"),
     [
         (1_100, 100, ("prompt_over_window", Severity.ERROR)),
-        (950, 100, ("answer_over_window", Severity.WARNING)),
+        (800, 200, ("answer_over_window", Severity.ERROR)),
         (800, 100, None),
         # By a hair, which is less than the estimate may be wrong by.
-        (890, 100, ("answer_over_window", Severity.WARNING)),
+        (850, 100, ("answer_over_window", Severity.ERROR)),
+        (950, None, ("prompt_over_window", Severity.ERROR)),
         # Of an answer that nobody limited, a part of the window is expected.
         (700, None, ("answer_over_window", Severity.WARNING)),
         (600, None, None),
@@ -180,6 +181,16 @@ def test_a_request_that_does_not_fit_the_window_is_told(
         model=LanguageModel(name="demo", context_window=1_000), parameters=Parameters(max_tokens=reserve), user=messages
     )
     assert [(notice.id, notice.severity) for notice in look_over(made)] == ([expected] if expected else [])
+
+
+def test_a_request_whose_oldest_turns_will_be_summarized_is_told() -> None:
+    turns = [Message.of("assistant", f"Answer {n}.") for n in range(4)]
+    limits = Limits(compact_at_percent=80, keep_turns=2)
+    made = draft(model=LanguageModel(name="demo", context_window=1_000), limits=limits, user=600)
+    assembly = replace(made.assembly, messages=(*made.assembly.messages, *turns))
+    notices = [notice for notice in look_over(replace(made, assembly=assembly)) if notice.id == "begins_with_a_summary"]
+    assert "2 messages give way" in notices[0].detail
+    assert all(notice.id != "begins_with_a_summary" for notice in look_over(made))
 
 
 def test_tool_definitions_that_are_larger_than_the_prompt_are_told() -> None:

@@ -101,10 +101,19 @@ def test_the_page_shows_what_stands_there_now_and_what_stood_there_before(client
 
     shown = open_step(client, run, sequence)
 
-    assert tabs_of(shown) == ["summary", "before"]
+    assert tabs_of(shown) == ["summary", "before", "raw"]
     text = text_of(shown)
     assert SAID in text and "Shortener" in text and "part of the cost of the run" in text
     assert "Call of look" in open_step(client, run, sequence, "before")
+
+
+def test_what_went_over_the_wire_is_kept_as_for_any_call(client: Client, crowded: Script) -> None:  # T5
+    run, plain = crowded.run(capture_raw=True), crowded.run()
+    steps = [one.steps.filter(kind="compaction").values_list("sequence", flat=True)[0] for one in (run, plain)]
+    shown = text_of(open_step(client, run, steps[0], "raw"))
+    assert "200 OK" in shown and "chat.completion" in shown
+    assert plain.exchanges.count() == 0
+    assert "200 OK" not in open_step(client, plain, steps[1], "raw")
 
 
 def test_a_run_without_a_good_summary_says_so(client: Client, crowded: Script) -> None:

@@ -218,7 +218,7 @@ def test_prompt_that_does_not_fit_the_window_is_an_error() -> None:
         "The prompt doesn't fit the model's window"
     ]
     assert notices(RunRequest(configuration=configuration.slug, prompt="word " * 100)) == [
-        "The answer may not fit the model's window"
+        "The answer doesn't fit the model's window"
     ]
     assert notices(RunRequest(configuration=configuration.slug, prompt="word")) == []
 

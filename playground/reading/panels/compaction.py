@@ -8,6 +8,7 @@ from llmcore.context.summary import Problem
 from llmcore.messages import Message
 from llmcore.usage import Usage
 from playground.reading.boxes import text_box
+from playground.reading.panels import raw
 from playground.reading.panels.base import Panel, Query, Tab, boxes_of
 from playground.reading.step_record import StepRecord
 
@@ -16,6 +17,7 @@ def tabs(record: StepRecord) -> list[Tab]:
     return [
         Tab(slug="summary", title="Summary", read=read_summary),
         Tab(slug="before", title="Before", read=read_before, note=str(record.first.data.get("messages") or "")),
+        raw.tab(record),
     ]
 
 
