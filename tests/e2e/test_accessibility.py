@@ -183,7 +183,8 @@ def test_a_comparison_is_accessible_and_keeps_to_the_page(
     page = open_page(width=width, height=900, expect_errors=True)
     found = []
     a, b, c = (recorded[reason] for reason in ("completed", "max_rounds", "provider_failed"))
-    for query in (f"a={a}&b={b}", f"a={c}&b={a}&view=side", f"run={a}&run={b}&run={c}"):
+    one_run = f"a={a}&b={a}&a_round=1&b_round=2"
+    for query in (f"a={a}&b={b}", f"a={c}&b={a}&view=side", f"run={a}&run={b}&run={c}", one_run):
         page.goto(f"/admin/playground/compare/?{query}")
         unfold(page, ".pg-compare")
         found += [f"{query} {line}" for line in barriers(page, "#content")]

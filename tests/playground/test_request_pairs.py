@@ -19,6 +19,7 @@ from llmcore.tools.base import Tool
 from llmcore.usage import Usage
 from playground.erasure import delete_contents
 from playground.models import Run
+from playground.services.fork_run import retry_round
 from playground.services.start_run import write_run
 from tests.factories import SnippetFactory, UserFactory
 from tests.playground.driven import call, script, site_tool
@@ -123,13 +124,16 @@ def test_the_next_pair_is_a_click_away_and_the_rest_of_the_page_stays(client: Cl
 
 def test_a_call_leads_to_its_comparison_with_another_round(client: Client, user: User) -> None:
     run = finished_run(user)
-    step = run.steps.filter(kind="request", round=2).get()
 
-    tab = client.get(f"/admin/playground/runs/{run.pk}/steps/{step.sequence}/", {"tab": "cache"}).content.decode()
+    def fields_of(round: int) -> dict[str, str]:
+        step = run.steps.filter(kind="request", round=round).get()
+        tab = client.get(f"/admin/playground/runs/{run.pk}/steps/{step.sequence}/", {"tab": "cache"}).content.decode()
+        assert f'action="{URL}#cache"' in tab and "Compare with round" in text_of(tab)
+        return dict(re.findall(r'<input type="\w+" name="(\w+)" value="(\d+)"', tab))
 
-    assert f'action="{URL}#cache"' in tab and "Compare with round" in text_of(tab)
-    fields = dict(re.findall(r'<input type="\w+" name="(\w+)" value="(\d+)"', tab))
+    fields = fields_of(2)
     assert fields == {"a": str(run.pk), "a_round": "1", "b": str(run.pk), "b_round": "2"}
+    assert fields_of(1)["a_round"] == "2" and fields_of(3)["a_round"] == "1"
     assert "Messages kept 2 of 2" in panel(html_of(client, run, run, fields["a_round"], fields["b_round"]))
 
 
@@ -275,3 +279,16 @@ def test_the_time_between_is_held_against_the_lifetime_of_the_cache(
     assert f"Time between {minutes} min 00 s , {word} the 5 min 00 s that this provider keeps a prefix for" in found
     assert "5,000 tokens planned, 0 read from the cache." in found and said in found
     assert "caches from 1,024 tokens on in steps of 128" in found
+
+
+def test_a_fork_leads_to_its_comparison_with_the_round_that_it_was_forked_at(client: Client, user: User) -> None:
+    with site_tool(greeter()), script(*TURNS, *TURNS, tool_groups=["test"], system_prompt=LONG) as site:
+        run = site.drive(write_run(request=site.request(), by=user))
+        fork = site.drive(retry_round(run=run, by=user))
+
+    page = client.get(f"/admin/playground/runs/{fork.pk}/").content.decode()
+    link = html_module.unescape(re.findall(rf'href="({URL}[^"]*)"', page)[0])
+
+    assert link == f"{URL}?a={run.pk}&b={fork.pk}&a_round={fork.forked_at_round}"
+    shown = panel(client.get(link).content.decode())
+    assert f"A round {fork.forked_at_round} of run {run.pk}" in shown and "(100 %)" in shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llmcore.trace import StepKind
 from playground.reading.cache_map import read_cache_map
 from playground.reading.panels.base import Panel, Query, Tab
-from playground.reading.sent_requests import request_before, request_forked_from
+from playground.reading.sent_requests import request_before, request_forked_from, rounds_of
 from playground.reading.step_record import StepRecord
 
 
@@ -19,9 +19,15 @@ def read(record: StepRecord, query: Query) -> Panel:
         "map": read_cache_map(before, record),
         "before": before,
         "of_parent": before is not None and before.run.pk != record.run.pk,
-        # A round to begin with, for whoever wants another one.
-        "other_round": before.line.round if before else record.line.round + 1,
+        "other_round": _other_round(record),
         "parent": record.run.parent_id,
         "assembled": record.kind == StepKind.ASSEMBLED,
     }
     return Panel(template="cache", context=context)
+
+
+def _other_round(record: StepRecord) -> int:
+    """A round to begin with, for whoever looks for another one than the one before: the first of the run."""
+    rounds = rounds_of(record.run)
+    first = rounds.first if rounds else 1
+    return first if record.line.round != first else first + 1
