@@ -7,39 +7,38 @@ from typing import Any
 
 from llmcore.findings.finding import Finding, Severity, code, duration, percent
 from llmcore.findings.registry import finder
-from llmcore.findings.view import ModelRound, RunView
+from llmcore.findings.view import RunView
+from llmcore.trace import RunStep
 
 _LONG_MS = 10_000
 
 
 @finder
 def long_permit_wait(view: RunView) -> Iterator[Finding]:
-    waited = [call for call in view.rounds if call.permits]
-    waited_ms = view.permit_ms
-    if waited_ms < _LONG_MS or not waited:
+    if view.permit_ms < _LONG_MS:
         return
-    worst = max(waited, key=_waited_ms)
-    share = percent(waited_ms, max(view.duration_ms, waited_ms))
-    yield worst.finding(
-        "long_permit_wait",
-        Severity.WARNING,
-        f"The run waited {duration(waited_ms)} for permits",
-        f"{_where(worst, len(waited))} {_advice(worst.permits[0].data)}",
-        f"{duration(waited_ms)}, {share} of the run",
+    longest = max(view.permits, key=lambda step: step.duration_ms)
+    waited = duration(view.permit_ms)
+    share = percent(view.permit_ms, max(view.duration_ms, view.permit_ms))
+    yield Finding(
+        id="long_permit_wait",
+        severity=Severity.WARNING,
+        title=f"The run waited {waited} for permits",
+        detail=f"{_where(longest, len(view.permits))} {_advice(longest.data)}",
+        impact=f"{waited}, {share} of the run",
+        sequence=longest.sequence,
+        tab="response",
+        where=f"Round {longest.round}, permit",
     )
 
 
-def _waited_ms(call: ModelRound) -> float:
-    return sum(step.duration_ms for step in call.permits)
-
-
-def _where(worst: ModelRound, calls: int) -> str:
-    """Which call it was, or which one waited longest, and how many others stood before it."""
-    ahead = worst.permits[0].data.get("position", 0) - 1
+def _where(longest: RunStep, waits: int) -> str:
+    """In which round, and how many others stood before the call."""
+    ahead = longest.data.get("position", 0) - 1
     place = {-1: "", 0: ", first in line", 1: ", behind one other call"}.get(ahead, f", behind {ahead:,} other calls")
-    if calls == 1:
-        return f"It was the call of round {worst.number}{place}."
-    return f"{calls:,} calls waited, longest that of round {worst.number}: {duration(_waited_ms(worst))}{place}."
+    if waits == 1:
+        return f"It was in round {longest.round}{place}."
+    return f"There were {waits:,} waits, the longest in round {longest.round}: {duration(longest.duration_ms)}{place}."
 
 
 def _advice(place: Mapping[str, Any]) -> str:

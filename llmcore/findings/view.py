@@ -18,14 +18,13 @@ from llmcore.trace import RunStep, StepKind
 
 @dataclass(kw_only=True, slots=True)
 class ModelRound:
-    """One model call: its request step, its response step if it came to one, and between them the retries and the waits
-    for permits. `context` says where the window went; runs from before that was recorded have none."""
+    """One model call: its request step, its response step if it came to one, and the retries between them. `context`
+    says where the window went; runs from before that was recorded have none."""
 
     request: RunStep
     context: RunStep | None = None
     response: RunStep | None = None
     retries: list[RunStep] = field(default_factory=list)
-    permits: list[RunStep] = field(default_factory=list)
 
     @property
     def number(self) -> int:
@@ -168,8 +167,6 @@ class RunView:
                 found[-1].response = step
             elif found and step.kind is StepKind.RETRY:
                 found[-1].retries.append(step)
-            elif found and step.kind is StepKind.PERMIT:
-                found[-1].permits.append(step)
         return found
 
     @cached_property
@@ -223,9 +220,14 @@ class RunView:
         return sum(longest.values())
 
     @cached_property
+    def permits(self) -> list[RunStep]:
+        """The waits of its calls for their permits, in order."""
+        return [step for step in self.steps if step.kind is StepKind.PERMIT]
+
+    @cached_property
     def permit_ms(self) -> float:
-        """How long its calls waited for their permits."""
-        return sum(step.duration_ms for step in self.steps if step.kind is StepKind.PERMIT)
+        """How long its calls waited for them."""
+        return sum(step.duration_ms for step in self.permits)
 
     @cached_property
     def first_request(self) -> RunStep | None:

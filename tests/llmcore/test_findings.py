@@ -378,8 +378,8 @@ def test_a_decision_within_a_minute_is_no_finding() -> None:
 @pytest.mark.parametrize(
     ("place", "detail"),
     [
-        ({"position": 1, "waiting": 1}, "It was the call of round 1, first in line. Raise “calls at once” of `demo`"),
-        ({"position": 2, "waiting": 4}, "It was the call of round 1, behind one other call. Raise"),
+        ({"position": 1, "waiting": 1}, "It was in round 1, first in line. Raise “calls at once” of `demo`"),
+        ({"position": 2, "waiting": 4}, "It was in round 1, behind one other call. Raise"),
         ({"position": 9, "waiting": 9, "of_site": True}, "behind 8 other calls. Raise `LLM_MAX_CALLS_IN_FLIGHT`"),
         ({"position": 0, "waiting": 0, "away": True}, "could not be reached: see whether Redis and the database run."),
     ],
@@ -387,17 +387,17 @@ def test_a_decision_within_a_minute_is_no_finding() -> None:
 def test_a_long_wait_for_permits_is_told_with_what_to_do(place: dict[str, Any], detail: str) -> None:  # F
     finding = story().call(waited_s=30, place=place).only()
 
-    assert (finding.id, finding.severity, finding.sequence) == ("long_permit_wait", Severity.WARNING, 1)
+    assert (finding.id, finding.severity, finding.sequence) == ("long_permit_wait", Severity.WARNING, 2)
     assert finding.title == "The run waited 30.00 s for permits" and finding.impact == "30.00 s, 97 % of the run"
     assert detail in finding.detail
 
 
-def test_waits_of_many_calls_are_one_finding_at_the_longest() -> None:
+def test_many_waits_are_one_finding_at_the_longest() -> None:
     told = story().call(waited_s=6).call(waited_s=9, place={"position": 3, "waiting": 3}).call()
     finding = told.only()
 
-    assert (finding.title, finding.where) == ("The run waited 15.00 s for permits", "Round 2, model call")
-    assert finding.detail.startswith("2 calls waited, longest that of round 2: 9.00 s, behind 2 other calls. ")
+    assert (finding.title, finding.where) == ("The run waited 15.00 s for permits", "Round 2, permit")
+    assert finding.detail.startswith("There were 2 waits, the longest in round 2: 9.00 s, behind 2 other calls. ")
 
 
 def test_waits_for_permits_of_less_than_ten_seconds_are_no_finding() -> None:

@@ -315,22 +315,23 @@ async def test_each_model_that_is_asked_in_turn_has_a_permit_of_its_own(
 async def test_a_wait_is_a_step_of_its_own_that_the_call_does_not_count_again(
     bench: LoopBench, line: PermitLine
 ) -> None:  # T2, S4
-    bench.client = ModelClient(http=bench.client._http, permits=line)
+    hours, listener = [0], Positions()
+    bench.client = ModelClient(http=bench.client._http, permits=line, clock=lambda: hours[0] * 3600.0)
+    bench.trace = RunTrace(listener, clock=lambda: hours[0] * 3600.0)
     bench.script(Turn(text="Good day."))
     held = await line.acquire(provider("scripted"), lambda place: None)
     assert held is not None
-    listener = Positions()
-    bench.trace = RunTrace(listener)
     running = asyncio.create_task(bench.run())
     await until(lambda: listener.places)
+    hours[0] = 1
     held.release()
     await running
     (request,), (permit,), (response,) = map(bench.steps, (StepKind.REQUEST, StepKind.PERMIT, StepKind.RESPONSE))
     assert request.sequence < permit.sequence < response.sequence
     assert listener.places == [(1, {"provider": "scripted", "position": 1, "waiting": 1})]
     assert permit.data == {"provider": "scripted", "attempt": 1, "position": 1, "waiting": 1, "granted": True}
-    assert permit.duration_ms > 0 and permit.started_ms >= request.started_ms
-    assert response.started_ms >= permit.started_ms + permit.duration_ms - 0.01
+    assert (permit.started_ms, permit.duration_ms) == (0, 3_600_000)
+    assert (response.started_ms, response.duration_ms) == (3_600_000, 0)
 
 
 async def test_a_call_that_got_its_permit_at_once_leaves_no_step(bench: LoopBench, line: PermitLine) -> None:
