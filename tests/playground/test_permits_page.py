@@ -210,7 +210,7 @@ def busy(user: User) -> Run:
 
 def test_calls_in_flight_are_listed_with_their_runs(client: Client, busy: Run) -> None:
     page = calls(client)
-    assert "Demo model 1 1 1" in page
+    assert "Demo model 1 of 1 in flight, 1 waiting" in page
     assert "in flight no run Demo model" in page
     assert f"waits, 1st of 1 {busy.title} Demo model" in page
 
@@ -231,7 +231,7 @@ def test_the_list_asks_for_the_right_to_see_runs() -> None:
 
 def test_the_limit_of_the_site_is_listed_with_the_calls_of_all(client: Client, busy: Run, settings: Settings) -> None:
     settings.LLM_MAX_CALLS_IN_FLIGHT = 7
-    assert "All providers 7 1 1" in calls(client)
+    assert "All providers 1 of 7 in flight, 1 waiting" in calls(client)
 
 
 def test_without_limits_there_is_nothing_to_list(client: Client) -> None:
