@@ -78,7 +78,11 @@ class InvalidTarget(ConfigurationError):
 
 
 class InvalidInput(ConfigurationError):
-    """An input or a variable of a prompt is missing, unknown or unreadable."""
+    """An input or a variable of a prompt, which `name` is, is missing, unknown or unreadable."""
+
+    def __init__(self, message: str, *, name: str) -> None:
+        self.name = name
+        super().__init__(message)
 
 
 class ToolError(LLMError):

@@ -92,9 +92,10 @@ def show(input: Input, material: Material | None, *, prompt: str) -> ShownInput:
     """The input as the prompt shows it. InvalidInput names the prompt and the input."""
     given = material is not None and bool(material.data.strip())
     if not given and input.required:
-        raise InvalidInput(f"The prompt “{prompt}” needs the input “{input.name}”: it is missing or empty.")
+        message = f"The prompt “{prompt}” needs the input “{input.name}”: it is missing or empty."
+        raise InvalidInput(message, name=input.name)
     if given and material is not None and (problem := _problem(input, material)):
-        raise InvalidInput(f"The input “{input.name}” of the prompt “{prompt}” {problem}.")
+        raise InvalidInput(f"The input “{input.name}” of the prompt “{prompt}” {problem}.", name=input.name)
     data = material.data if given and material is not None else None
     origin = material.origin if material is not None else ""
     if input.project is None:
@@ -103,7 +104,8 @@ def show(input: Input, material: Material | None, *, prompt: str) -> ShownInput:
         projected = input.project(data)
         projected.data.decode("utf-8")
     except (ValueError, ConfigurationError) as error:
-        raise InvalidInput(f"The input “{input.name}” of the prompt “{prompt}” can't be used: {error}.") from error
+        message = f"The input “{input.name}” of the prompt “{prompt}” can't be used: {error}."
+        raise InvalidInput(message, name=input.name) from error
     return ShownInput(input=input, data=projected.data, given=given, origin=origin, provenance=projected.provenance)
 
 

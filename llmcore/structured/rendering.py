@@ -65,14 +65,14 @@ def render(
     """InvalidInput names the prompt, and the input or variable that is missing, unknown or unreadable."""
     known = {input.name for input in prompt.inputs}
     if unknown := sorted(set(inputs) - known):
-        raise InvalidInput(f"The prompt “{prompt.id}” has no input {', '.join(unknown)}.")
+        raise InvalidInput(f"The prompt “{prompt.id}” has no input {', '.join(unknown)}.", name=unknown[0])
     if unknown := sorted(set(variables) - set(prompt.variables)):
-        raise InvalidInput(f"The prompt “{prompt.id}” has no variable {', '.join(unknown)}.")
+        raise InvalidInput(f"The prompt “{prompt.id}” has no variable {', '.join(unknown)}.", name=unknown[0])
     values: dict[str, str] = {}
     for name, default in prompt.variables.items():
         value = variables.get(name, default)
         if value is None or not value.strip():
-            raise InvalidInput(f"The prompt “{prompt.id}” needs a value for the variable “{name}”.")
+            raise InvalidInput(f"The prompt “{prompt.id}” needs a value for the variable “{name}”.", name=name)
         values[name] = value
     shown = tuple(show(input, inputs.get(input.name), prompt=prompt.id) for input in prompt.inputs)
     return Rendered(prompt=prompt, schema=schema, inputs=shown, variables=values)

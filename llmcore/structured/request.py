@@ -74,7 +74,7 @@ def make_ready(request: StructuredRequest, *, registry: PromptRegistry, configur
         rendered=rendered,
         assembly=assemble_structured(rendered, configuration=configuration, instructed=instructed),
         expected=Expected(schema=schema, repairs=request.repairs),
-        configuration=with_rounds(configuration, request.repairs + 1),
+        configuration=with_own_limits(configuration, rounds=request.repairs + 1),
     )
 
 
@@ -90,7 +90,8 @@ def schema_for(request: StructuredRequest, prompt: Prompt, registry: PromptRegis
     raise InvalidTarget(f"The prompt “{prompt.id}” has no response schema: name one, or a type for its answer.")
 
 
-def with_rounds(configuration: Configuration, needed: int) -> Configuration:
-    """With a round for each attempt at least."""
-    rounds = max(configuration.limits.max_rounds, needed)
-    return replace(configuration, limits=replace(configuration.limits, max_rounds=rounds))
+def with_own_limits(configuration: Configuration, *, rounds: int) -> Configuration:
+    """With a round for each attempt at least. Nothing is summarized: the answer is about what was given, whole."""
+    limits = configuration.limits
+    limits = replace(limits, max_rounds=max(limits.max_rounds, rounds), compact_at_percent=0)
+    return replace(configuration, limits=limits)

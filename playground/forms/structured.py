@@ -9,6 +9,7 @@ from django import forms
 from django.forms import BoundField
 from django.utils.translation import gettext_lazy as _
 
+from llmcore.errors import ConfigurationError, InvalidInput
 from llmcore.models import Configuration
 from llmcore.structured.expected import MAX_REPAIRS
 from llmcore.structured.inputs import JSON_TYPE, Input
@@ -67,6 +68,12 @@ class StructuredForm(forms.Form):
     @property
     def raw_kept(self) -> str:
         return raw_kept()
+
+    def refuse(self, error: ConfigurationError) -> None:
+        """Say what is wrong, at the field that it is about, if that can be told."""
+        name = error.name if isinstance(error, InvalidInput) else ""
+        field = next((prefix + name for prefix in (INPUT, VARIABLE) if prefix + name in self.fields), None)
+        self.add_error(field, str(error))
 
     def run_request(self, *, dry_run: bool) -> RunRequest:
         """What the valid form asks for."""

@@ -14,7 +14,8 @@ from playground.models import Run
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """`Run.plan`, read; empty where the run has none yet. `messages` are the digests of the assembled prompt."""
+    """`Run.plan`, read; empty where the run has none yet. `messages` are the digests of the assembled prompt,
+    `structured` is the manifest of a prompt of a pack, where it is one."""
 
     messages: tuple[str, ...] = ()
     segments: tuple[Segment, ...] = ()
@@ -26,6 +27,7 @@ class Plan:
     configuration: Mapping[str, Any] | None = None
     parameters: Mapping[str, Any] | None = None
     limits: Mapping[str, Any] | None = None
+    structured: Mapping[str, Any] | None = None
     estimator: Estimator = field(default_factory=Estimator)
 
     @property
@@ -86,6 +88,7 @@ def read_plan(run: Run) -> Plan:
         configuration=data.get("configuration"),
         parameters=state.get("parameters"),
         limits=state.get("limits"),
+        structured=data.get("structured"),
         estimator=read_estimator(run),
     )
 

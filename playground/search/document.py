@@ -43,6 +43,7 @@ def document_of(run_id: int) -> Document | None:
             "redacted_at",
             "last_sequence",
             "request__system_override",
+            "request__structured",
         )
         .first()
     )
@@ -51,13 +52,17 @@ def document_of(run_id: int) -> Document | None:
     return (
         bounded_words_of("\n".join(_about(run_id, run)), max_bytes=SHORT_BYTES),
         bounded_words_of("\n".join(_happened(run_id, run)), max_bytes=SHORT_BYTES),
-        bounded_words_of(f"{run['prompt_start']}\n{_override(run)}", max_bytes=LONG_BYTES),
+        bounded_words_of(f"{run['prompt_start']}\n{_given(run)}", max_bytes=LONG_BYTES),
         bounded_words_of(run["answer_start"], max_bytes=LONG_BYTES),
     )
 
 
-def _override(run: Mapping[str, Any]) -> str:
-    return (run["request__system_override"] or "") if _readable(run) else ""
+def _given(run: Mapping[str, Any]) -> str:
+    """The override, and the inputs of a prompt of a pack."""
+    if not _readable(run):
+        return ""
+    inputs = (run["request__structured"] or {}).get("inputs") or ()
+    return "\n".join([run["request__system_override"] or "", *(given["text"] for given in inputs)])
 
 
 def _readable(run: Mapping[str, Any]) -> bool:

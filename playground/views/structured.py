@@ -89,5 +89,5 @@ def started(request: StaffRequest, form: StructuredForm, parent: Run | None) -> 
         refuse_unresolved(asked)
         return start_run(request=asked, by=request.user, parent=parent)
     except ConfigurationError as error:
-        form.add_error(None, str(error))
+        form.refuse(error)
         return None

@@ -11,15 +11,21 @@ import pytest
 from demo.llm_prompts import NPCS, SPELL_CATALOG
 from demo.runs import SPELLS
 from demo.tabletop.registries import npc_names, spell_names
+from llmcore.configuration import Parameters
 from llmcore.errors import InvalidInput
+from llmcore.providers.base import Transcript
+from llmcore.providers.cache_marks import ENCODED_MARK
+from llmcore.providers.registry import adapter_of, adapters
+from llmcore.runs.fallback import call_to
 from llmcore.runs.outcome import EndReason
 from llmcore.structured.inputs import Material
 from llmcore.structured.packs import Prompt, Tier, site_prompts
-from llmcore.structured.rendering import Rendered, render
+from llmcore.structured.rendering import Rendered, assemble_structured, render
 from llmcore.trace import StepKind
 from playground.services.start_run import RunRequest
 from playground.structured_run import GivenInput, StructuredRun
 from tests.demo.conftest import DemoRun
+from tests.llmcore.prompt_packs import configuration_of
 
 Run = Callable[[RunRequest], DemoRun]
 LANES = ("spells", "npcs", "combat_turns", "item_events", "npc_interactions")
@@ -95,6 +101,30 @@ def test_schemas_say_what_an_answer_is_made_of_and_not_what_it_means(prompt: Pro
 
     assert prompt.schema is not None
     walk(prompt.schema.json)
+
+
+def units_of(name: str, adapter: str = "anthropic") -> list[bytes]:
+    """The messages of a request as they stand on the wire."""
+    configuration = configuration_of(adapter)
+    assembly = assemble_structured(rendered(name), configuration=configuration, instructed=False)
+    (route,) = configuration.routes
+    wire = adapter_of(route.provider, route.model)
+    call = call_to(route, Parameters(), ())
+    return list(Transcript(wire, call, assembly.messages).encoded())
+
+
+@pytest.mark.parametrize("adapter", sorted(adapters()))
+def test_lanes_read_from_the_cache_what_they_have_in_common(adapter: str) -> None:
+    for name in LANES:
+        assert units_of(name, adapter)[:4] == units_of("spells", adapter)[:4]
+    for name in ("combat_turns", "npc_interactions"):
+        assert units_of(name, adapter)[:5] == units_of("spells", adapter)[:5] != units_of(name, adapter)[:4]
+
+
+def test_the_transcript_is_no_boundary_and_no_prompt_has_more_than_a_provider_takes() -> None:
+    for prompt in PACK:
+        marks = [ENCODED_MARK in unit for unit in units_of(prompt.id.partition(".")[2])]
+        assert marks == [entry.boundary for entry in prompt.entries] and sum(marks) <= 4
 
 
 # Registries

@@ -153,6 +153,22 @@ async def test_repairs_are_more_than_the_rounds_of_the_configuration(
     assert found.attempts == 4
 
 
+async def test_what_was_given_is_never_summarized(
+    bench: LoopBench, configuration: Configuration, make: Callable[..., Ready]
+) -> None:
+    bench.script(*[Turn(text=INVALID)] * 3, Turn(text=VALID))
+    limits = Limits(compact_at_percent=1, keep_turns=1)
+    roomy = replace(configuration, limits=limits, model=replace(configuration.model, context_window=4_000))
+
+    await answer(bench, make(roomy, repairs=3))
+
+    assert not bench.data(StepKind.COMPACTION)
+    assert bench.bodies[-1]["messages"][:5] == bench.bodies[0]["messages"]
+    with pytest.raises(CompletionFailed) as raised:
+        await answer(bench, make(replace(roomy, model=replace(roomy.model, context_window=100))))
+    assert raised.value.outcome.reason is EndReason.CONTEXT_EXHAUSTED and len(bench.requests) == 4
+
+
 @pytest.mark.parametrize("adapter", sorted(adapters()))
 async def test_an_answer_that_was_cut_off_is_truncated_and_no_broken_json(
     adapter: str, bench: LoopBench, make: Callable[..., Ready]

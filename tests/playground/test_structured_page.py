@@ -73,7 +73,8 @@ def test_a_run_is_started_with_what_was_entered(reader: Client) -> None:
     ("changes", "said"),
     [
         ({"input-text": " "}, "Enter this input."),
-        ({"variable-language": "", "input-known": "{"}, "is no JSON"),
+        ({"variable-language": "", "input-known": "{"}, "The fields below say why. Configuration"),
+        ({"input-known": "{"}, "The input “known” of the prompt “test.names” is no JSON"),
         ({"repairs": "9"}, "less than or equal to 5"),
         ({"configuration": "gone"}, "not one of the available choices"),
     ],

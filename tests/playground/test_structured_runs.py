@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,13 +21,14 @@ from llmcore.trace import StepKind
 from playground.models import Run
 from playground.privacy import PrivacyLevel
 from playground.rows import load_contents
+from playground.search import found_runs
 from playground.services.export_run import export_run, import_run
 from playground.services.prepare_run import refuse_unresolved
 from playground.services.run_for_real import run_for_real
 from playground.services.start_run import RunRequest, write_run
 from playground.structured_run import GivenInput
 from tests.factories import ConfigurationFactory, UserFactory
-from tests.llmcore.prompt_packs import INVALID, VALID
+from tests.llmcore.prompt_packs import FILES, INVALID, SCHEMA, VALID
 from tests.playground.database import empty_search_index, found_in_database
 from tests.playground.driven import Script, script
 from tests.playground.shown import text_of
@@ -174,10 +176,41 @@ def test_two_runs_are_compared_by_what_they_were_given(reader: Client) -> None:
     with script(Turn(text=VALID)) as model:
         one, two = run_of(model), run_of(model, structured=structured("Ada met Mary."))
 
-    page = reader.get(reverse("playground:compare"), {"a": one.pk, "b": two.pk})
+    page = text_of(reader.get(reverse("playground:compare"), {"a": one.pk, "b": two.pk}).content.decode())
 
-    assert page.status_code == 200
+    first, second = (hashlib.sha256(text.encode()).hexdigest()[:12] for text in (TEXT, "Ada met Mary."))
+    assert f"Input text {first} {second}" in page
     assert one.plan["fingerprint"] != two.plan["fingerprint"]  # type: ignore[index]
+
+
+def test_the_start_of_a_run_shows_its_inputs_and_what_became_of_its_prompt(
+    reader: Client, tmp_path: Path, prompt: Prompt
+) -> None:
+    given = (GivenInput(name="text", text=TEXT, origin="session-7.txt"),)
+    with script(Turn(text=VALID)) as model:
+        run = run_of(model, structured=structured(inputs=given))
+    url = reverse("playground:run_step", args=[run.pk, 0])
+
+    def start() -> str:
+        return text_of(reader.get(url, headers={"HX-Request": "true"}).content.decode())
+
+    assert "Input text" in start() and "from session-7.txt" in start() and TEXT in start()
+    assert prompt.fingerprint in start() and "It is the same now." in start()
+    with site_prompt(tmp_path / "b", files={**FILES, "task.md": "Find names, in {{language}}."}):
+        assert "Its files have changed since this run." in start()
+    with site_prompt(tmp_path / "c", files={**FILES, "names.json": json.dumps({**SCHEMA, "title": "Other"})}):
+        assert "Its response schema has changed since this run." in start()
+
+
+def test_a_run_is_found_by_what_it_was_given_and_what_it_answered(settings: Settings) -> None:
+    with script(Turn(text=VALID)) as model:
+        run = run_of(model, structured=structured("Ada met Zyprexia."))
+        assert found_runs(Run.objects.all(), "Zyprexia").get() == run
+        assert found_runs(Run.objects.all(), "Grace").get() == run
+        settings.LLM_PRIVACY_LEVEL = "metadata"
+        bare = run_of(model, structured=structured("Ada met Quintessa."))
+
+    assert not found_runs(Run.objects.filter(pk=bare.pk), "Quintessa").exists()
 
 
 def test_an_export_is_read_in_again() -> None:

@@ -70,6 +70,7 @@ def _values(side: Side) -> dict[str, _Value]:
         **_fields(plan.parameters),
         **_fields(plan.limits),
         "Summarized by": _text((configuration.get("summarizer") or {}).get("name")),
+        **_structured(plan.structured),
         "Variables": _variables(run.request.get("variables") or {}),
         "Workspace": _text(configuration.get("workspace")),
         "Goes on from": _text(_origin(side)),
@@ -78,6 +79,25 @@ def _values(side: Side) -> dict[str, _Value]:
         "Privacy level": _text(run.privacy_level),
         "Started by": _text(run.user.get_username() if run.user else ""),
     }
+
+
+def _structured(manifest: Mapping[str, Any] | None) -> dict[str, _Value]:
+    """The prompt of a pack, its inputs and its schema, each by its digest."""
+    if manifest is None:
+        return {}
+    schema = manifest["schema"]
+    inputs = {f"Input {given['name']}": _digested("", given["sha256"]) for given in manifest["inputs"]}
+    return {
+        "Prompt of a pack": _digested(manifest["prompt"], manifest["fingerprint"]),
+        "Response schema": _digested(schema["id"], schema["sha256"]),
+        "Held to the schema": _text("by the provider" if manifest["native"] else "told in the prompt"),
+        "Repairs allowed": _plain(manifest["repairs"]),
+        **inputs,
+    }
+
+
+def _digested(name: str, digest: str) -> _Value:
+    return _Value([name, digest], f"{name} {digest[:12]}".strip())
 
 
 def _lists(sides: Sequence[Side]) -> list[Setting]:
@@ -123,7 +143,10 @@ def _with_version(name: str, version: int | None, columns: Sequence[Mapping[str,
 
 
 def _sources(side: Side, source: Source) -> dict[str, int | None]:
-    """Those that are really in the prompt; the guard sentence before the skills is none."""
+    """Those that are really in the prompt; the guard sentence before the skills is none, nor are the files of a prompt
+    of a pack."""
+    if side.plan.structured is not None:
+        return {}
     return {
         segment.source_id: segment.version
         for segment in side.plan.segments
