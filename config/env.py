@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import unquote
@@ -92,6 +93,9 @@ if WORKSPACES is None:
 DEMO_MODEL_URL = env.str("DEMO_MODEL_URL", default="http://127.0.0.1:8766/v1")
 LEASE_S = env.float("LLM_LEASE_S", default=15.0)
 APPROVAL_EXPIRY_S = env.float("LLM_APPROVAL_EXPIRY_S", default=86_400.0)
+# Most tokens and US dollars that one run may use; no limit if empty.
+MAX_RUN_TOKENS = env.parse_value(text, int) if (text := env.str("LLM_MAX_RUN_TOKENS", default="")) else None
+MAX_RUN_COST = env.parse_value(text, Decimal) if (text := env.str("LLM_MAX_RUN_COST", default="")) else None
 # Most provider calls in flight, of all workers together; no limit if empty.
 MAX_CALLS_IN_FLIGHT = env.parse_value(text, int) if (text := env.str("LLM_MAX_CALLS_IN_FLIGHT", default="")) else None
 

@@ -230,6 +230,8 @@ LLM_SECRET_VALUES = env.secret_values
 LLM_LEASE_S = env.LEASE_S
 # How many provider calls may be in flight, and where all workers count them; without Redis in the database.
 LLM_MAX_CALLS_IN_FLIGHT = env.MAX_CALLS_IN_FLIGHT
+LLM_MAX_RUN_TOKENS = env.MAX_RUN_TOKENS
+LLM_MAX_RUN_COST = env.MAX_RUN_COST
 LLM_PERMITS_URL = env.REDIS_URL
 LLM_APPROVAL_EXPIRY_S = env.APPROVAL_EXPIRY_S
 # What is stored of what runs say, and how many days after its end a run keeps it (None: for good).

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from django.conf import settings as site
@@ -50,6 +51,9 @@ DEFAULTS: dict[str, Callable[[], Any]] = {
     # Most provider calls in flight, over all providers and processes; None: no limit. And the Redis that counts them.
     "LLM_MAX_CALLS_IN_FLIGHT": lambda: None,
     "LLM_PERMITS_URL": str,
+    # The most tokens, and US dollars, that one run may use, whatever its configuration allows; None: no limit.
+    "LLM_MAX_RUN_TOKENS": lambda: None,
+    "LLM_MAX_RUN_COST": lambda: None,
     # How long a proposed action waits for a decision.
     "LLM_APPROVAL_EXPIRY_S": lambda: 86_400.0,
     "LLM_PRIVACY_LEVEL": lambda: "full",
@@ -90,6 +94,8 @@ class Settings:
     LLM_LEASE_S: float
     LLM_MAX_CALLS_IN_FLIGHT: int | None
     LLM_PERMITS_URL: str
+    LLM_MAX_RUN_TOKENS: int | None
+    LLM_MAX_RUN_COST: str | Decimal | None
     LLM_APPROVAL_EXPIRY_S: float
     LLM_PRIVACY_LEVEL: str
     LLM_RAW_CAPTURE: bool | None

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
+from llmcore.budgets.base import Allowance
 from llmcore.usage import Prices
 
 ThinkingEffort = Literal["off", "low", "medium", "high"]
@@ -209,7 +210,7 @@ class Configuration:
     `tool_groups` are the groups whose tools a run may use; `tools` those offered when a run names none itself
     (`None`: all of the groups), from the preset `tool_preset` where that names one. `workspace` names the folder that
     its file tools work in. With `requires_other_decider` nobody decides about what
-    their own runs propose.
+    their own runs propose. One run may use no more than the `ceiling`.
     """
 
     slug: str
@@ -231,6 +232,7 @@ class Configuration:
     min_skill_trust: int = 0
     summarizer: Summarizer | None = None
     requires_other_decider: bool = False
+    ceiling: Allowance = field(default_factory=Allowance)
     id: int | None = None
     version: int = 1
 

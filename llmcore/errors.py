@@ -90,7 +90,7 @@ class ToolError(LLMError):
 
 
 class ErrorKind(StrEnum):
-    """The kinds of provider failure; each has advice an admin can act on (see `ADVICE`)."""
+    """The kinds of provider failure, and why a call was not made; each has advice for an admin (see `ADVICE`)."""
 
     AUTHENTICATION = "authentication"
     PERMISSION = "permission"
@@ -109,6 +109,12 @@ class ErrorKind(StrEnum):
     EMPTY_RESPONSE = "empty_response"
     MALFORMED_TOOL_CALL = "malformed_tool_call"
     TOOL_USE_FAILED = "tool_use_failed"
+    BUDGET = "budget"
+    BUDGETS_AWAY = "budgets_away"
+
+
+# With these this site itself kept a call from going out: nobody was asked.
+UNSENT = frozenset({ErrorKind.BUDGET, ErrorKind.BUDGETS_AWAY})
 
 
 ADVICE: dict[ErrorKind, str] = {
@@ -130,6 +136,8 @@ ADVICE: dict[ErrorKind, str] = {
     ErrorKind.EMPTY_RESPONSE: "The model answered with nothing: no text, no call. Run it again or change the prompt.",
     ErrorKind.MALFORMED_TOOL_CALL: "The model's tool call can't be read. Simplify the tool or change the model.",
     ErrorKind.TOOL_USE_FAILED: "The provider could not parse the model's tool call. Run it again or offer fewer tools.",
+    ErrorKind.BUDGET: "A budget of this site has too little left. Raise it, or wait until it begins anew.",
+    ErrorKind.BUDGETS_AWAY: "Without its budgets this site makes no call. Continue the run when the database is back.",
 }
 
 

@@ -9,11 +9,13 @@ from decimal import Decimal
 from typing import Any
 
 from llmcore import store
+from llmcore.budgets.run import RunBudgets
 from llmcore.errors import InvalidTarget
 from llmcore.messages import ModelResponse
 from llmcore.metering.client import ModelClient, open_http
 from llmcore.providers.base import ModelCall
 from llmcore.redaction import Redactor
+from llmcore.site_budgets import site_budgets
 from llmcore.site_permits import site_permits
 from llmcore.structured.completion import StructuredAnswer, complete
 from llmcore.structured.packs import site_prompts
@@ -36,9 +38,10 @@ def complete_structured(
         user=user, configuration_id=ready.configuration.id, redactor=Redactor(store.secret_values())
     )
     records = _Records()
+    budgets = site_budgets(configuration=ready.configuration, user=user)
     with ThreadPoolExecutor(1, thread_name_prefix="completion") as pool:
         # The database belongs to this thread: the other one only reports.
-        answer = pool.submit(lambda: asyncio.run(_complete(ready, records, recorder)))
+        answer = pool.submit(lambda: asyncio.run(_complete(ready, records, budgets, recorder)))
         answer.add_done_callback(records.close)
         for record in iter(records.items.get, None):
             meter.record(*record)
@@ -68,11 +71,13 @@ class _Records:
         self.items.put(None)
 
 
-async def _complete(ready: Ready, records: _Records, recorder: UseRecorder | None) -> StructuredAnswer:
-    async with open_http() as http, site_permits() as permits:
+async def _complete(
+    ready: Ready, records: _Records, budgets: RunBudgets, recorder: UseRecorder | None
+) -> StructuredAnswer:
+    async with open_http() as http, site_permits() as permits, budgets:
         return await complete(
             ready,
-            client=lambda meter: ModelClient(http=http, meter=meter, permits=permits),
+            client=lambda meter: ModelClient(http=http, meter=meter, permits=permits, budgets=budgets or None),
             meter=records,
             recorder=recorder,
         )

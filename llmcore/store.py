@@ -95,6 +95,7 @@ def configuration_value(
         min_skill_trust=row.min_skill_trust,
         summarizer=summarizer_value(row.summarizer, read_keys=read_keys),
         requires_other_decider=row.requires_other_decider,
+        ceiling=row.ceiling,
         id=row.pk,
         version=row.version,
     )

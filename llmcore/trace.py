@@ -112,6 +112,7 @@ class ResponseData(TypedDict, total=False):
     response_id: str | None
     cancelled: bool
     permit_ms: float  # of the duration, what later attempts waited for their permits; only where they did
+    budgets: list[dict[str, JSON]]  # a `Crossing` for each part of a budget that it came to first; only where it did
     choice_ignored: bool  # a call was required and none came; only where that is so
     falls_back_to: str  # the route that is asked the same next; only where the call failed and there is one
 

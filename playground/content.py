@@ -31,7 +31,7 @@ STEP_METADATA: Mapping[str, frozenset[str]] = {
     ),
     StepKind.RESPONSE: frozenset(
         {"message", "finish_reason", "finish_reason_raw", "usage", "cost", "prices"}
-        | {"calls", "served_model", "response_id", "falls_back_to"}
+        | {"calls", "served_model", "response_id", "falls_back_to", "budgets"}
     ),
     StepKind.TOOL_CALL: frozenset(
         {"call_id", "name", "arguments", "effect", "group", "problem", "ruling", "rule", "replaced"}
@@ -49,11 +49,12 @@ STEP_METADATA: Mapping[str, frozenset[str]] = {
 }
 ERROR_METADATA = frozenset({"kind", "status", "retryable", "retry_after_s", "advice", "traceback"})
 # Their messages are made of the names of records and say what to change.
-OWN_ERRORS = frozenset({"configuration"})
+OWN_ERRORS = frozenset({"configuration", "budget", "budgets_away"})
 # Ends whose detail is in our own words; that of others quotes a provider, a model or a hook.
 OWN_DETAILS = frozenset(
     {
         EndReason.APPROVAL_EXPIRED,
+        EndReason.BUDGET_EXHAUSTED,
         EndReason.CANCELLED,
         EndReason.DRY_RUN,
         EndReason.EMPTY_ANSWER,

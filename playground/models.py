@@ -14,6 +14,9 @@ from llmcore.runs.outcome import EndReason, RunStatus
 from playground.ordered_json import OrderedJSONField
 from playground.privacy import PrivacyLevel
 
+# The ends after which a run can go on from where it was.
+GO_ON = (EndReason.INTERRUPTED, EndReason.BUDGET_EXHAUSTED)
+
 
 def choices_of(
     enum: type[RunStatus] | type[EndReason] | type[PrivacyLevel] | type[DecisionKind],
@@ -149,9 +152,9 @@ class Run(models.Model):
 
     @property
     def continuable(self) -> bool:
-        """Whether the run was interrupted and still has what it needs to go on."""
+        """Whether the run was broken off and still has what it needs to go on."""
         whole = self.contents_deleted_at is None and self.redacted_at is None
-        return self.status == RunStatus.INTERRUPTED and whole
+        return self.reason in GO_ON and whole
 
 
 class RunTag(models.Model):

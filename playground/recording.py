@@ -118,7 +118,7 @@ class RunRecording:
     ) -> None:
         """The last write: the claim is released with it."""
         now = now or timezone.now()
-        masking = self._find_masking() if reason is not EndReason.INTERRUPTED else None
+        masking = self._find_masking() if reason not in models.GO_ON else None
         columns = {
             **self._used(),
             **end_columns(reason=reason, detail=self._text(detail), now=now),

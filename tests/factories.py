@@ -12,7 +12,7 @@ from django.contrib.auth.models import Permission
 from factory.django import DjangoModelFactory
 
 from llmcore.keys import save_key
-from llmcore.models import Configuration, LanguageModel, Provider, Skill, Snippet
+from llmcore.models import Budget, Configuration, LanguageModel, Provider, Skill, Snippet
 
 PASSWORD = "correct horse"
 
@@ -97,6 +97,16 @@ class SnippetFactory(DjangoModelFactory):
     slug = factory.Sequence("snippet-{}".format)
     name = factory.Sequence("Snippet {}".format)
     body = factory.Sequence("Remember the fact number {}.".format)
+
+
+class BudgetFactory(DjangoModelFactory):
+    """A budget of the whole site for each day, which limits nothing unless a limit is given."""
+
+    class Meta:
+        model = Budget
+
+    name = factory.Sequence("Budget {}".format)
+    period = "day"
 
 
 class ConfigurationFactory(DjangoModelFactory):

@@ -1,5 +1,6 @@
 """The admin of the stored configuration, one module per area."""
 
+from llmcore.admin.budgets import BudgetAdmin
 from llmcore.admin.configurations import ConfigurationAdmin
 from llmcore.admin.prompts import SkillAdmin, SnippetAdmin
 from llmcore.admin.providers import LanguageModelAdmin, ProviderAdmin
@@ -9,6 +10,7 @@ from llmcore.admin.usage import UsageRecordAdmin
 
 __all__ = [
     "ActionRuleAdmin",
+    "BudgetAdmin",
     "ConfigurationAdmin",
     "LanguageModelAdmin",
     "ProviderAdmin",

@@ -102,7 +102,15 @@ class ConfigurationAdmin(VersionedAdmin):
         ),
         (
             gettext_lazy("Limits"),
-            {"fields": ["max_rounds", "max_tool_result_bytes", "skill_budget_bytes", "min_skill_trust"]},
+            {
+                "fields": [
+                    "max_rounds",
+                    ("max_run_tokens", "max_run_cost"),
+                    "max_tool_result_bytes",
+                    "skill_budget_bytes",
+                    "min_skill_trust",
+                ]
+            },
         ),
         (
             gettext_lazy("When the window fills up"),

@@ -35,6 +35,11 @@ class WindowUse:
         return sum(self.shares.values())
 
     @property
+    def most_used(self) -> int:
+        """What the prompt may come to, if the estimate is wrong by all of its margin."""
+        return self.used + (self.margin or 0)
+
+    @property
     def budget(self) -> int | None:
         """The most that the prompt may take; `None` where the window is unknown."""
         return None if self.window is None else max(self.window - (self.reserve or 0) - (self.margin or 0), 0)

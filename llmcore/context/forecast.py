@@ -13,13 +13,15 @@ class Forecast:
     """The bounds of what a run costs; `None` where a price or a bound is unknown.
 
     `least` is the first prompt alone. `most` is `calls` calls of `answer_tokens` each, all of which is sent again with
-    the next one, as far as the window reaches; nothing of it is cached, and no tool result comes on top.
+    the next one, as far as the window reaches; nothing of it is cached, and no tool result comes on top. These calls
+    have so many `tokens`.
     """
 
     least: Decimal | None
     most: Decimal | None
     calls: int
     answer_tokens: int | None
+    tokens: int | None = None
 
 
 def forecast(
@@ -27,11 +29,12 @@ def forecast(
 ) -> Forecast:
     """`answer_tokens` is the most that one answer may take, `calls` the most that there may be."""
     least = prices.cost(Usage(input_tokens=prompt_tokens, output_tokens=0))
-    most = None
+    most = total = None
     if answer_tokens is not None:
         sent = sum(_prompt(prompt_tokens + number * answer_tokens, window) for number in range(calls))
         most = prices.cost(Usage(input_tokens=sent, output_tokens=calls * answer_tokens))
-    return Forecast(least=least, most=most, calls=calls, answer_tokens=answer_tokens)
+        total = sent + calls * answer_tokens
+    return Forecast(least=least, most=most, calls=calls, answer_tokens=answer_tokens, tokens=total)
 
 
 def _prompt(tokens: int, window: int | None) -> int:

@@ -3,6 +3,7 @@
 from llmcore.findings import (
     answer,
     approvals,
+    budgets,
     cache,
     compaction,
     limits,
@@ -23,6 +24,7 @@ __all__ = [
     "Severity",
     "answer",
     "approvals",
+    "budgets",
     "cache",
     "compaction",
     "find",

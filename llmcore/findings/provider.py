@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from llmcore.errors import ErrorKind, advice_of
+from llmcore.errors import UNSENT, ErrorKind, advice_of
 from llmcore.findings.finding import Finding, Severity, code, quoted, seconds, times
 from llmcore.findings.registry import finder
 from llmcore.findings.view import ModelRound, RunView
@@ -44,10 +44,11 @@ def provider_errors(view: RunView) -> Iterator[Finding]:
             continue
         status = call.error.get("status")
         http = f" (HTTP {status})" if status else ""
+        failed = "was not made" if kind in UNSENT else f"failed{http}"
         yield call.finding(
             "provider_error",
             Severity.ERROR,
-            f"The model call of round {call.number} failed{http}",
+            f"The model call of round {call.number} {failed}",
             f"{said} {advice_of(call.error)}".strip(),
         )
 

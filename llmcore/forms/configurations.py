@@ -76,6 +76,8 @@ class ConfigurationForm(forms.ModelForm):
             "max_rounds",
             "max_tool_result_bytes",
             "skill_budget_bytes",
+            "max_run_tokens",
+            "max_run_cost",
             "min_skill_trust",
             "compact_at",
             "keep_turns",

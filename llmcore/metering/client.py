@@ -14,9 +14,11 @@ from typing import Protocol
 
 import httpx
 
+from llmcore.budgets.base import Budgets
 from llmcore.configuration import Provider
 from llmcore.errors import ConfigurationError, ErrorKind, ProviderError
 from llmcore.messages import Message, ModelResponse
+from llmcore.metering.affording import afford
 from llmcore.metering.backoff import is_passing, wait_after
 from llmcore.metering.interrupt import Interrupt
 from llmcore.metering.permission import Permission, ask_permission
@@ -53,7 +55,7 @@ class Attempt:
     """One try at a call, while it runs and after.
 
     `stale`: its kept-alive connection turned out to be closed. `retry_wanted`: the server asks for another attempt.
-    `abandoned`: the call was cancelled while it waited for that.
+    `abandoned`: the call was cancelled while it waited for that. `unsent`: it was not made, and the response says why.
     """
 
     watch: AnswerWatch
@@ -64,6 +66,7 @@ class Attempt:
     stale: bool = False
     retry_wanted: bool = False
     abandoned: bool = False
+    unsent: bool = False
 
     def settle(self, failure: ProviderError | None, *, cancelled: bool) -> None:
         """Make a response of what had arrived when the attempt was broken off.
@@ -90,15 +93,18 @@ class ModelClient:
         http: httpx.AsyncBaseTransport,
         meter: Meter | None = None,
         permits: Permits | None = None,
+        budgets: Budgets | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """Without `permits` any number of calls may be in flight. `jitter` gives numbers from 0 to 1."""
+        """Without `permits` any number of calls may be in flight, without `budgets` they may take any amount. `jitter`
+        gives numbers from 0 to 1."""
         self._http = http
         self._meter = meter
         self._permits = permits
+        self._budgets = budgets
         self._clock = clock
         self._now = now
         self._sleep = sleep
@@ -120,8 +126,10 @@ class ModelClient:
         observer: Observer | None = None,
         capture: bool = False,
         cancel: asyncio.Event | None = None,
+        input_tokens: int | None = None,
     ) -> Completion:
-        """Make the call, with retries where nothing of the answer had arrived.
+        """Make the call, with retries where nothing of the answer had arrived. `input_tokens` is what its prompt may
+        have at most, where the caller has counted: what is reserved of budgets depends on it.
 
         Whatever the server does is in the response. When `cancel` is set the stream is closed at once and the
         response holds what had arrived. The ids of its calls differ from each other and from `taken_ids`.
@@ -130,7 +138,13 @@ class ModelClient:
         if not request.url.startswith(adapter.base_url(call.provider) + "/"):
             raise ConfigurationError("A request goes to the address of its own provider only.")
         sending = Sending(
-            call=call, request=request, adapter=adapter, observer=observer, capture=capture, cancel=cancel
+            call=call,
+            request=request,
+            adapter=adapter,
+            observer=observer,
+            capture=capture,
+            cancel=cancel,
+            input_tokens=input_tokens,
         )
         for number in count(1):
             permitted = await self._permitted(sending, number)
@@ -145,12 +159,13 @@ class ModelClient:
         await self._suggest(response.error, call, cancel)
         return Completion(
             response=ModelResponse(cancelled=True) if attempt.abandoned else response,
-            attempts=number,
+            attempts=number - attempt.unsent,
             queued_ms=sending.queued_ms,
             requeued_ms=sending.requeued_ms,
             first_token_ms=attempt.watch.first_token_ms,
             thinking_ms=attempt.watch.thinking_ms,
             cost=cost,
+            crossings=tuple(sending.crossings),
         )
 
     async def listing(self, provider: Provider) -> Listing:
@@ -201,9 +216,27 @@ class ModelClient:
             sending.requeued_ms += permission.queued_ms
             sending.deadline += now - asked
         try:
-            return await self._attempt(sending) if permission.given else None
+            return await self._afforded(sending) if permission.given else None
         finally:
             permission.give_back()
+
+    async def _afforded(self, sending: Sending) -> Attempt | None:
+        """One attempt within the budgets, or why it was not made; `None` where the call was cancelled before it."""
+        if self._budgets is None:
+            return await self._attempt(sending)
+        afforded = await afford(self._budgets, sending, within_s=max(sending.deadline - self._clock(), 0.0))
+        if afforded.refused is not None:
+            watch = AnswerWatch(self._clock, sending.started, None)
+            return Attempt(watch=watch, capture=None, response=ModelResponse(error=afforded.refused), unsent=True)
+        if afforded.reservation is None:
+            return None
+        try:
+            attempt = await self._attempt(sending)
+        except BaseException:
+            afforded.reservation.abandon()
+            raise
+        await afforded.settle(sending, attempt.response or ModelResponse())
+        return attempt
 
     def _unsent(self, sending: Sending, *, attempts: int) -> Completion:
         return Completion(
@@ -211,6 +244,7 @@ class ModelClient:
             attempts=attempts,
             queued_ms=sending.queued_ms,
             requeued_ms=sending.requeued_ms,
+            crossings=tuple(sending.crossings),
         )
 
     async def _attempt(self, sending: Sending) -> Attempt:
@@ -265,7 +299,9 @@ class ModelClient:
     def _report(
         self, sending: Sending, attempt: Attempt, number: int, response: ModelResponse, cost: Decimal | None
     ) -> None:
-        """Tell the meter, and whoever looks at the wire, of one attempt."""
+        """Tell the meter, and whoever looks at the wire, of one attempt that was made."""
+        if attempt.unsent:
+            return
         if self._meter is not None:
             self._meter.record(sending.call, response, cost)
         if attempt.capture is not None and sending.observer is not None:

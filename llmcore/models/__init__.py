@@ -1,5 +1,6 @@
 """The stored configuration: rows that `llmcore.store` turns into the runtime's values."""
 
+from llmcore.models.budgets import Budget, BudgetCrossing, BudgetPeriod, BudgetReservation
 from llmcore.models.configurations import (
     Configuration,
     ConfigurationFallback,
@@ -17,6 +18,10 @@ from llmcore.models.versions import PromptVersion, Versioned
 
 __all__ = [
     "ActionRule",
+    "Budget",
+    "BudgetCrossing",
+    "BudgetPeriod",
+    "BudgetReservation",
     "Configuration",
     "ConfigurationFallback",
     "ConfigurationSkill",

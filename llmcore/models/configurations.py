@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from decimal import Decimal
 from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
@@ -10,6 +11,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from llmcore.budgets.base import Allowance
 from llmcore.conf import settings
 from llmcore.models.names import check_names
 from llmcore.models.prompts import Skill, Snippet
@@ -69,6 +71,22 @@ class Configuration(Versioned):
         _("skill budget (bytes)"),
         default=24_000,
         help_text=_("Skills over it are left out whole, from the last one on."),
+    )
+    max_run_tokens = models.PositiveIntegerField(
+        _("most tokens of a run"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text=_("Prompts and answers of all its calls. Blank: only the site's own limit."),
+    )
+    max_run_cost = models.DecimalField(
+        _("most cost of a run (USD)"),
+        max_digits=12,
+        decimal_places=4,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(Decimal("0.0001"))],
+        help_text=_("A run ends before the call that might cost more. Its models need prices for that."),
     )
     min_skill_trust = models.SmallIntegerField(
         _("least trust of skills"), choices=Skill.Trust.choices, default=Skill.Trust.UNTRUSTED
@@ -156,6 +174,18 @@ class Configuration(Versioned):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def ceiling(self) -> Allowance:
+        """What one run may use: the lower ones of its own limits and the site's."""
+        site_cost = settings.LLM_MAX_RUN_COST
+        # A version of the row has its numbers as texts.
+        costs = (None if cost is None else Decimal(cost) for cost in (self.max_run_cost, site_cost))
+        tokens = (self.max_run_tokens, settings.LLM_MAX_RUN_TOKENS)
+        return Allowance(
+            tokens=min((limit for limit in tokens if limit is not None), default=None),
+            cost=min((limit for limit in costs if limit is not None), default=None),
+        )
 
     def clean(self) -> None:
         check_names("tool_groups", self.tool_groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, ClassVar
 
 from django.db import models, transaction
@@ -131,10 +132,17 @@ class Versioned(models.Model):
         columns = (field for field in self._meta.concrete_fields if field.name not in UNVERSIONED)
         fields = {field.name: field.to_python(getattr(self, field.attname)) for field in columns}
         # As they come back from the database: what a script sets may be a tuple or a member of an enum.
-        stored: dict[str, Any] = json.loads(json.dumps(fields))
+        stored: dict[str, Any] = json.loads(json.dumps(fields, default=_plain))
         return stored
 
     def _same(self, before: dict[str, Any], now: dict[str, Any]) -> bool:
         """Whether nothing was edited; a field that came with a newer release has its default in older versions."""
         defaults = {field.name: field.get_default() for field in self._meta.concrete_fields}
         return all(before.get(name, defaults.get(name, [])) == value for name, value in now.items())
+
+
+def _plain(value: Any) -> str:
+    """An exact number, spelled alike however many zeros it has."""
+    if not isinstance(value, Decimal):
+        raise TypeError(f"{type(value).__name__} has no place in a version")
+    return f"{value.normalize():f}"

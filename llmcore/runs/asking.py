@@ -9,6 +9,7 @@ from functools import partial
 
 from llmcore.configuration import Parameters, Route
 from llmcore.context.account import Account
+from llmcore.errors import UNSENT
 from llmcore.messages import ModelResponse, ToolSpec
 from llmcore.metering.client import Completion, ModelClient
 from llmcore.prompts.provenance import Segment
@@ -73,10 +74,11 @@ class Asking:
             if outcome := await self._make_room(call):
                 return outcome
             completion, following = await self._send(call, last=last)
-        if completion.response.cancelled:
+        response = completion.response
+        if response.cancelled or (response.error is not None and response.error.kind in UNSENT):
             # Whoever goes on from here makes this round again.
             self._progress.rounds_used -= 1
-        return completion.response
+        return response
 
     def dry_run(self, *, last: bool) -> None:
         """Record the request that would be sent."""
@@ -143,6 +145,7 @@ class Asking:
             observer=self._recorder.observer(round=round, request=request),
             capture=self._capture,
             cancel=self._cancel,
+            input_tokens=self._account.use(call.parameters).most_used if self._account.estimate else None,
         )
         usage = completion.response.usage
         self._account.report(usage.input_tokens if usage else None)

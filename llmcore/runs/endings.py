@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmcore.context.budget import WindowUse
-from llmcore.errors import ErrorKind, ProviderError
+from llmcore.errors import UNSENT, ErrorKind, ProviderError
 from llmcore.messages import FinishReason, ModelResponse
 from llmcore.providers.base import ModelCall
 from llmcore.runs.outcome import EndReason, Outcome
@@ -16,6 +16,8 @@ END_OF_FAILURE = {
     ErrorKind.CONTENT_FILTER: EndReason.CONTENT_FILTERED,
     ErrorKind.CONTEXT_LENGTH: EndReason.CONTEXT_EXHAUSTED,
     ErrorKind.EMPTY_RESPONSE: EndReason.EMPTY_ANSWER,
+    ErrorKind.BUDGET: EndReason.BUDGET_EXHAUSTED,
+    ErrorKind.BUDGETS_AWAY: EndReason.INTERRUPTED,
 }
 
 
@@ -25,7 +27,8 @@ def of_failure(response: ModelResponse) -> Outcome | None:
         return Outcome(reason=EndReason.CANCELLED, detail="The run was cancelled.", answer=response.text)
     if response.error is not None:
         reason = END_OF_FAILURE.get(response.error.kind, EndReason.PROVIDER_FAILED)
-        return Outcome(reason=reason, detail=str(response.error), answer=response.text, error=response.error)
+        detail = response.error.message if response.error.kind in UNSENT else str(response.error)
+        return Outcome(reason=reason, detail=detail, answer=response.text, error=response.error)
     if response.finish_reason is FinishReason.ERROR:
         said = response.finish_reason_raw or "error"
         error = ProviderError(kind=ErrorKind.SERVER, message=f"the provider stopped with {said!r}")

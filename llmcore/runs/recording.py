@@ -152,6 +152,7 @@ class Recorder:
             "cancelled": response.cancelled,
             **({"permit_ms": round_ms(completion.requeued_ms)} if completion.requeued_ms else {}),
             **({"falls_back_to": following.name} if following else {}),
+            **({"budgets": [crossing.to_json() for crossing in completion.crossings]} if completion.crossings else {}),
             **({"choice_ignored": True} if ignored_choice(call, response) else {}),
         }
         self._trace.record(StepKind.RESPONSE, round=round, data=data, started_ms=started_ms)

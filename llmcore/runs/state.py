@@ -9,6 +9,7 @@ from typing import Any, Self
 from llmcore.actions.proposals import Decision, DecisionKind
 from llmcore.configuration import Limits, Parameters
 from llmcore.context.compaction import Compaction
+from llmcore.errors import UNSENT
 from llmcore.messages import JSON, FinishReason, Message, ToolCall, digest_of
 from llmcore.runs.transcript import interrupted, split_results
 from llmcore.structured.expected import Expected
@@ -203,7 +204,7 @@ def replay(initial: RunState, steps: Iterable[RunStep], contents: Mapping[str, J
                 # Over an interruption the results of a turn may have been recorded out of order.
                 progress.order_results()
                 progress.compact(Compaction.from_json(data), Message.from_json(contents[data["message"]]))
-            case StepKind.RESPONSE if not data["cancelled"]:
+            case StepKind.RESPONSE if not data["cancelled"] and not _unsent(data["error"]):
                 progress.rounds_used = step.round
                 # Over an interruption the results of a turn may have been recorded out of order.
                 progress.order_results()
@@ -231,6 +232,11 @@ def replay(initial: RunState, steps: Iterable[RunStep], contents: Mapping[str, J
             _close(progress, begun, interrupted(call))
     progress.order_results()
     return progress.state()
+
+
+def _unsent(error: Mapping[str, JSON] | None) -> bool:
+    """Whether the round never went out, so that it is made again."""
+    return error is not None and error.get("kind") in UNSENT
 
 
 def _may_run_again(begun: Mapping[str, JSON] | None, result: Mapping[str, JSON]) -> bool:

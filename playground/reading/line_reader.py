@@ -173,7 +173,7 @@ class LineReader:
             line.icon = "retry"
             line.badges.append(Badge("fell back", "chg"))
         elif line.failed:
-            line.badges.append(Badge("failed", "err"))
+            line.badges.append(Badge("failed" if line.sent else "not sent", "err"))
         elif data.get("cancelled"):
             line.badges.append(Badge("cancelled" if line.sent else "not sent"))
         elif data.get("choice_ignored"):

@@ -45,7 +45,8 @@ class Badge:
 @dataclass(kw_only=True, slots=True)
 class Line:
     """One line of the step list. `duration_ms` is `None` where no end was recorded; then it may be `running`. `window`
-    is where the window went with a model call. A call that was not `sent` was cancelled while it waited for its permit.
+    is where the window went with a model call. A call that was not `sent` was cancelled while it waited for its permit,
+    or fits no budget.
     """
 
     sequence: int

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from llmcore.errors import advice_of
 from llmcore.runs.outcome import EndReason
 from llmcore.usage import Usage
-from playground.models import Run
+from playground.models import GO_ON, Run
 from playground.numbers import duration, money, plural, tokens
 from playground.reading.ends import END_LOOKS
 from playground.reading.lines import StepList
@@ -46,7 +46,7 @@ WHAT = {
     EndReason.CONTENT_FILTERED: "The provider's content filter stopped the answer.",
     EndReason.EMPTY_ANSWER: "The model answered with nothing: no text and no tool call.",
     EndReason.INVALID_ANSWER: "The answer doesn't fit its schema, and the model has had its chances to correct it.",
-    EndReason.BUDGET_EXHAUSTED: "The budget is used up.",
+    EndReason.BUDGET_EXHAUSTED: "The next call would not have fitted a budget.",
     EndReason.CONTEXT_EXHAUSTED: "The prompt no longer fits the model's context window.",
     EndReason.PROVIDER_FAILED: "The provider failed.",
     EndReason.CANCELLED: "Cancelled.",
@@ -65,7 +65,7 @@ NEXT = {
     EndReason.EMPTY_ANSWER: "Run it again, or change the prompt.",
     EndReason.INVALID_ANSWER: "The step “Answer checked” names each place. Allow one more repair, simplify the schema, "
     "or use another model.",
-    EndReason.BUDGET_EXHAUSTED: "Raise the budget, or wait for the next period.",
+    EndReason.BUDGET_EXHAUSTED: "Raise the budget, or wait until it begins anew; then continue the run.",
     EndReason.CONTEXT_EXHAUSTED: "Shorten the prompt, limit what tools return, or choose a model with a larger window.",
     EndReason.CANCELLED: "Retry makes the last round again, as a new run; Re-run starts from the beginning.",
     EndReason.HALTED: "The detail names the hook's reason.",
@@ -153,7 +153,9 @@ def _foreseen(run: Run, plan: Plan, steps: StepList) -> str:
 def _next(run: Run, reason: EndReason) -> str:
     if reason == EndReason.PROVIDER_FAILED:
         return advice_of(run.error or {}) or "The failed step shows what came back."
-    if reason == EndReason.INTERRUPTED and not run.continuable:
+    if reason == EndReason.BUDGET_EXHAUSTED and run.continuable:
+        return advice_of(run.error or {}) or NEXT[reason]
+    if reason in GO_ON and not run.continuable:
         return "It can't go on any more: what it needs for that is no longer stored as it was."
     if reason == EndReason.CANCELLED and not run.rounds:
         return "Re-run starts it from the beginning."

@@ -122,7 +122,7 @@ def read_summary(run: Run, rows: Sequence[StepRow], plan: Plan, now: datetime, *
             windows[row.round] = row.data.get("window")
         if row.kind == StepKind.RESPONSE:
             if row.data.get("attempts") == 0:
-                # Cancelled while it waited for its permit.
+                # Cancelled while it waited for its permit, or without room in a budget.
                 unsent += 1
             else:
                 responses.append(row.data)

@@ -11,14 +11,13 @@ from django.db.models import QuerySet
 
 from llmcore import store
 from llmcore.redaction import Redactor
-from llmcore.runs.outcome import RunStatus
 from playground.erasure import Masking, delete_contents, find_secrets, mask_contents
-from playground.models import Run
+from playground.models import GO_ON, Run
 from playground.privacy import PrivacyLevel
 
 logger = logging.getLogger(__name__)
 
-# An interrupted run keeps what it needs to go on with for so long, whatever its level.
+# A run that was broken off keeps what it needs to go on with for so long, whatever its level.
 CONTINUABLE = timedelta(days=1)
 
 
@@ -26,7 +25,7 @@ def runs_to_level(*, now: datetime) -> QuerySet[Run]:
     """The runs that have ended and still hold more than their level allows."""
     below = Run.objects.exclude(privacy_level=PrivacyLevel.FULL)
     held = below.filter(ended_at__isnull=False, contents_deleted_at=None, redacted_at=None)
-    return held.exclude(status=RunStatus.INTERRUPTED, ended_at__gt=now - CONTINUABLE)
+    return held.exclude(reason__in=GO_ON, ended_at__gt=now - CONTINUABLE)
 
 
 def apply_privacy(*, run_id: int, now: datetime) -> bool:

@@ -1,4 +1,4 @@
-"""Lets an interrupted run go on, as the same run, from the steps that were recorded."""
+"""Lets a run that was interrupted, or that a budget had no room for, go on as the same run, from its recorded steps."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from llmcore.runs.outcome import RunStatus
 from playground.claims import queue_columns
-from playground.models import Run
+from playground.models import GO_ON, Run
 from playground.queue import hand_over_on_commit
 from playground.search import index_run
 from playground.wakeups import wake_on_commit
@@ -19,8 +18,8 @@ logger = logging.getLogger(__name__)
 
 
 def continue_run(*, run: Run, by: User | None) -> bool:
-    """Whether the run goes on: only an interrupted one can, as long as it has its contents. Asking twice changes
-    nothing."""
+    """Whether the run goes on: only one can that was interrupted, or that a budget had too little left for, as long as
+    it has its contents. Asking twice changes nothing."""
     with transaction.atomic():
         going_on = requeue_interrupted(run)
         if going_on:
@@ -32,13 +31,13 @@ def continue_run(*, run: Run, by: User | None) -> bool:
 
 @transaction.atomic
 def requeue_interrupted(run: Run) -> bool:
-    """Put an interrupted run back into the queue; handing it over is the caller's part."""
+    """Put a run that can go on back into the queue; handing it over is the caller's part."""
     whole = Run.objects.filter(contents_deleted_at=None, redacted_at=None)
-    interrupted = whole.select_for_update().filter(pk=run.pk, status=RunStatus.INTERRUPTED)
-    ended_at = interrupted.values_list("ended_at", flat=True).first()
+    broken_off = whole.select_for_update().filter(pk=run.pk, reason__in=GO_ON)
+    ended_at = broken_off.values_list("ended_at", flat=True).first()
     if ended_at is None:
         return False
-    interrupted.update(**queue_columns(since=ended_at, now=timezone.now()))
+    broken_off.update(**queue_columns(since=ended_at, now=timezone.now()))
     index_run(run.pk)
     wake_on_commit(run.pk)
     return True

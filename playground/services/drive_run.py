@@ -14,12 +14,14 @@ from django.db import connections
 from django.utils import timezone
 
 from llmcore import store
+from llmcore.budgets.run import RunBudgets
 from llmcore.errors import LLMError, SecretUnavailable
 from llmcore.metering.client import ModelClient, open_http
 from llmcore.redaction import Redactor
 from llmcore.runs.hooks import Hooks
 from llmcore.runs.loop import LoopEnd, ToolLoop
 from llmcore.runs.outcome import EndReason, Outcome
+from llmcore.site_budgets import site_budgets
 from llmcore.site_hooks import site_hooks
 from llmcore.site_permits import site_permits
 from llmcore.tools.execute import is_async
@@ -101,6 +103,7 @@ class Drive:
         self._goes_on = self._run.plan is not None
         self._policy = store.load_policy(self._run.user)
         self._hooks = Hooks()
+        self._budgets = RunBudgets()
         self._error: ErrorData | None = None
 
     def drive(self) -> None:
@@ -137,6 +140,7 @@ class Drive:
             self._run.plan = prepared.plan()
             self._recording.plan(self._run.plan, prepared.contents(), max_rounds=prepared.state.limits.max_rounds)
             segment = first_segment(prepared)
+        self._budgets = site_budgets(configuration=segment.configuration, user=self._run.user, run_id=self._run.pk)
         self._recording.go_on(segment.steps)
         self._trace = RunTrace(
             self._thread, offset_ms=self._recording.offset_ms, steps=segment.steps, contents=segment.contents
@@ -144,9 +148,9 @@ class Drive:
         return segment
 
     async def _loop(self, segment: Segment) -> LoopEnd:
-        async with open_http() as http, site_permits(run_id=self._run.pk) as permits:
+        async with open_http() as http, site_permits(run_id=self._run.pk) as permits, self._budgets as budgets:
             loop = ToolLoop(
-                client=ModelClient(http=http, meter=self._thread, permits=permits),
+                client=ModelClient(http=http, meter=self._thread, permits=permits, budgets=budgets or None),
                 provider=segment.configuration.provider,
                 model=segment.configuration.model,
                 tools=segment.tools,

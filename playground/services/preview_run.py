@@ -7,6 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from django.contrib.auth.models import User
+from django.utils import timezone
 
 from llmcore import store
 from llmcore.context.account import Account
@@ -23,6 +24,7 @@ from llmcore.usage import Usage
 from playground.numbers import plural
 from playground.reading.preview import NEEDS_APPROVAL, Estimate, Preview, PreviewMessage, PreviewSegment
 from playground.reading.window_bar import WindowBar
+from playground.services.budget_notices import budget_notices
 from playground.services.prepare_run import PreparedRun, prepare_run
 from playground.services.start_run import RunRequest
 
@@ -34,14 +36,16 @@ def preview_run(*, request: RunRequest, user: User) -> Preview:
     messages = tuple(_message(prepared, index, estimator) for index in range(len(prepared.assembly.messages)))
     use = _account(prepared).use(prepared.call.parameters)
     tools_tokens = use.shares.get(Share.TOOLDEF, 0)
+    estimate = _estimate(prepared, use)
     return Preview(
         prepared=prepared,
         messages=messages,
         tools_tokens=tools_tokens,
         window=WindowBar(use),
-        estimate=_estimate(prepared, use),
+        estimate=estimate,
         notices=(
             *_key_notices(request),
+            *budget_notices(prepared=prepared, use=use, foreseen=estimate.run, user=user, now=timezone.now()),
             *look_over(_draft(prepared, request, use)),
             *_tool_notices(prepared, request),
         ),

@@ -12,6 +12,7 @@ from django.db import transaction
 from kombu.exceptions import OperationalError
 
 from llmcore.runs.outcome import EndReason, RunStatus
+from llmcore.site_budgets import give_back_lost
 from playground.claims import end_columns
 from playground.figures import times_of
 from playground.interruption import interruption_detail, unsafe_detail
@@ -29,11 +30,13 @@ logger = logging.getLogger(__name__)
 
 
 def sweep(*, now: datetime) -> None:
-    """Mark lost runs as interrupted, end those that wait for a decision in vain, hand over forgotten ones again, and
-    remove text that is no longer streamed."""
+    """Mark lost runs as interrupted and give back what their calls had reserved, end those that wait for a decision in
+    vain, hand over forgotten ones again, and remove text that is no longer streamed."""
     overdue = Run.objects.filter(lease_until__lt=now)
     for run_id, attempt in list(overdue.filter(status=RunStatus.RUNNING).values_list("pk", "attempt")):
-        interrupt(run_id, attempt, now=now)
+        if interrupt(run_id, attempt, now=now):
+            give_back_lost(run_id=run_id, now=now)
+    give_back_lost(now=now)
     expire_actions(now=now)
     stale = RunPartial.objects.exclude(run__status=RunStatus.RUNNING)
     # A deletion takes the lock of writers on SQLite, even one of nothing.

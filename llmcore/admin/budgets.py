@@ -1,0 +1,124 @@
+"""Budgets in the admin: how they stand now, and when they came near their limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from llmcore.budgets.base import figure, moment, spelled
+from llmcore.models import Budget, BudgetCrossing
+from llmcore.site_budgets import Standing, standings
+
+
+class StandingList(ChangeList):
+    """The list, with how its budgets stand, read once for all of them."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        by_budget: dict[int, list[Standing]] = {}
+        for standing in standings(self.result_list, now=timezone.now()):
+            by_budget.setdefault(standing.budget.pk, []).append(standing)
+        for budget in self.result_list:
+            budget.standings = by_budget.get(budget.pk, [])
+
+
+@admin.register(Budget)
+class BudgetAdmin(admin.ModelAdmin):
+    """What may be used in a day or a month, and what of it is."""
+
+    class Media:
+        css = {"all": ["llmcore/admin.css"]}
+
+    list_display = ["name", "whose", "period", "now", "enabled"]
+    list_editable = ["enabled"]
+    list_filter = ["period", "enabled", "configuration"]
+    list_select_related = ["configuration", "user"]
+    search_fields = ["name", "configuration__name"]
+    search_help_text = gettext_lazy("Name, or a configuration's.")
+    # To choose from a list, users would have to be in the admin, and a site may keep its own elsewhere.
+    raw_id_fields = ["user"]
+    readonly_fields = ["now", "crossings"]
+    fieldsets = [
+        (None, {"fields": ["name", "enabled"]}),
+        (
+            gettext_lazy("What counts"),
+            {
+                "fields": ["configuration", "user"],
+                "description": gettext_lazy("Both blank: all calls of this site. Both given: only what fits both."),
+            },
+        ),
+        (
+            gettext_lazy("Limits"),
+            {
+                "fields": ["period", "max_requests", "max_tokens", "max_cost"],
+                "description": gettext_lazy(
+                    "Before each call the most that it may take is reserved; a call that doesn't fit is not made, and "
+                    "its run ends. Blank is no limit."
+                ),
+            },
+        ),
+        (gettext_lazy("How it stands"), {"fields": ["now", "crossings"]}),
+    ]
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return StandingList
+
+    def get_fieldsets(self, request: HttpRequest, obj: Budget | None = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        return fieldsets if obj is not None else fieldsets[:-1]
+
+    @admin.display(description=gettext_lazy("calls of"))
+    def whose(self, obj: Budget) -> str:
+        return ", ".join(str(part) for part in (obj.configuration, obj.user) if part) or _("the whole site")
+
+    @admin.display(description=gettext_lazy("used"))
+    def now(self, obj: Any) -> SafeString:
+        found = obj.standings if hasattr(obj, "standings") else standings([obj], now=timezone.now())
+        return format_html(
+            '<ul class="budget-bars">{}</ul>', format_html_join("", "<li>{}</li>", ((bar(item),) for item in found))
+        )
+
+    @admin.display(description=gettext_lazy("came near"))
+    def crossings(self, obj: Budget) -> SafeString | str:
+        rows = BudgetCrossing.objects.filter(period__budget=obj).select_related("period")[:50]
+        lines = [
+            (
+                f"{timezone.localtime(row.crossed_at):%Y-%m-%d %H:%M}",
+                f"{row.percent} %",
+                row.get_measure_display(),
+                _("by run %d") % row.run_id if row.run_id else "",
+            )
+            for row in rows
+        ]
+        if not lines:
+            return _("70, 90 and 100 % are noted here when they are reached, once each in a period.")
+        return format_html(
+            '<ul class="budget-crossings">{}</ul>', format_html_join("", "<li>{}: {} of {} {}</li>", lines)
+        )
+
+
+def bar(standing: Standing) -> SafeString:
+    """How much is used, as a bar and in words."""
+    measure = standing.measure
+    held = _(", %s reserved") % spelled(measure, standing.reserved) if standing.reserved else ""
+    return format_html(
+        '<meter min="0" max="100" low="70" high="90" optimum="0" value="{}" aria-hidden="true"></meter> '
+        '<span>{}</span> <span class="help">{}</span>',
+        min(standing.percent, 100),
+        _("%(used)s of %(limit)s (%(percent)d %%)%(held)s")
+        % {
+            "used": figure(measure, standing.used),
+            "limit": spelled(measure, standing.limit),
+            "percent": standing.percent,
+            "held": held,
+        },
+        _("until %s") % moment(standing.renews_at),
+    )

@@ -1,0 +1,1 @@
+"""Budgets: what may be used in a day, a month or one run."""

@@ -1,0 +1,129 @@
+"""The budgets of this site: those that a run counts in, and how they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db import connections
+from django.db.models import F, Q, QuerySet, Sum
+from django.utils import timezone
+
+from llmcore import configuration as values
+from llmcore.budgets.base import Amount, Amounts, Measure, Need, Period, Shortage
+from llmcore.budgets.database import DatabaseBudgets, budgets_for, give_back, shown
+from llmcore.budgets.periods import begin_of, renewal_of
+from llmcore.budgets.run import RunBudgets
+from llmcore.models import Budget, BudgetPeriod, BudgetReservation, UsageRecord
+
+
+def site_budgets(*, configuration: values.Configuration, user: Any, run_id: int | None = None) -> RunBudgets:
+    """What the calls of one run reserve from; to be asked on a thread that may use the database. A budget that is
+    entered later holds for runs that start, or go on, after it."""
+    store = DatabaseBudgets(configuration_id=configuration.id, user_id=getattr(user, "pk", None), run_id=run_id)
+    return RunBudgets(
+        store if store.budgets().exists() else None,
+        ceiling=configuration.ceiling,
+        used=used_by_run(run_id) if run_id is not None and configuration.ceiling else None,
+        close=connections.close_all,
+    )
+
+
+def used_by_run(run_id: int) -> Amounts:
+    """What the run has used already, as far as it was counted."""
+    sums = UsageRecord.objects.filter(run_id=run_id).aggregate(
+        tokens=Sum(F("input_tokens") + F("output_tokens")), cost=Sum("cost")
+    )
+    return Amounts(tokens=sums["tokens"] or 0, cost=sums["cost"] or Decimal(0))
+
+
+def give_back_lost(*, now: datetime, run_id: int | None = None) -> int:
+    """Free what calls hold whose time is over, and those of the run `run_id`, whose worker is known to be lost."""
+    lost = Q(ends_at__lt=now) | (Q(run_id=run_id) if run_id is not None else Q(pk__in=[]))
+    return give_back(BudgetReservation.objects.filter(lost), now=now)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """How one limit of a budget stands in the period that goes on."""
+
+    budget: Budget
+    measure: Measure
+    limit: Amount
+    used: Amount
+    reserved: Amount
+    renews_at: datetime
+
+    @property
+    def left(self) -> Amount:
+        return max(self.limit - self.used - self.reserved, 0)
+
+    @property
+    def percent(self) -> int:
+        return int(self.used * 100 / self.limit)
+
+    def shortage(self, need: Need) -> Shortage | None:
+        """Why a call would not fit now; `None` where it does."""
+        needed = need.most.of(self.measure)
+        if needed is not None and needed <= self.left:
+            return None
+        return Shortage(
+            name=self.budget.name,
+            period=Period(self.budget.period),
+            measure=self.measure,
+            limit=self.limit,
+            used=self.used,
+            reserved=self.reserved,
+            needed=needed,
+            model=need.model,
+            renews_at=self.renews_at,
+        )
+
+
+def standings_for(*, configuration_id: int | None, user: Any, now: datetime) -> list[Standing]:
+    """How the budgets stand that a run would count in; one query, and one more where there are any."""
+    budgets = list(budgets_for(configuration_id=configuration_id, user_id=getattr(user, "pk", None)))
+    return standings(budgets, now=now) if budgets else []
+
+
+def standings(budgets: Iterable[Budget], *, now: datetime) -> list[Standing]:
+    """How each limit of the budgets stands, in one query."""
+    zone = timezone.get_default_timezone()
+    budgets = list(budgets)
+    running = {row.budget_id: row for row in periods_now(now).filter(budget__in=budgets)}
+    return [
+        Standing(
+            budget=budget,
+            measure=measure,
+            limit=limit,
+            used=shown(measure, taken_of(row, measure) - held_of(row, measure)),
+            reserved=shown(measure, held_of(row, measure)),
+            renews_at=renewal_of(period, begin_of(period, now, zone), zone),
+        )
+        for budget in budgets
+        for period in [Period(budget.period)]
+        for row in [running.get(budget.pk)]
+        for measure in Measure
+        if (limit := budget.allowance.of(measure)) is not None
+    ]
+
+
+def periods_now(now: datetime) -> QuerySet[BudgetPeriod]:
+    """The periods that go on, with what calls in flight hold of them."""
+    zone = timezone.get_default_timezone()
+    current = Q()
+    for period in (Period.DAY, Period.MONTH):
+        current |= Q(budget__period=period.value, begins_on=begin_of(period, now, zone))
+    held = {f"held_{measure.value}": Sum(f"reservations__{measure.value}") for measure in Measure}
+    return BudgetPeriod.objects.filter(current).annotate(**held)
+
+
+def taken_of(row: BudgetPeriod | None, measure: Measure) -> int:
+    return 0 if row is None else getattr(row, measure.value)
+
+
+def held_of(row: BudgetPeriod | None, measure: Measure) -> int:
+    return 0 if row is None else getattr(row, f"held_{measure.value}") or 0
