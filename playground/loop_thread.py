@@ -76,6 +76,10 @@ class PartialText:
     waiting: Mapping[str, JSON] | None = None
 
 
+# What somebody gets who looks on: everything that is stored and, while a call waits for its permit, where it stands.
+Watched = Item | PartialText
+
+
 class PartialAnswer:
     """Collects the pieces of an answer that is being streamed; written by the loop, read by the task."""
 

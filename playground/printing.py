@@ -12,9 +12,10 @@ from llmcore.findings import Finding
 from llmcore.messages import JSON, Message
 from llmcore.runs.outcome import RunStatus
 from llmcore.trace import RunStep, StepKind
-from playground.loop_thread import Item, Recorded
+from playground.loop_thread import PartialText, Recorded, Watched
 from playground.models import Run
 from playground.numbers import data_size, duration, money, plural, tokens
+from playground.reading.waiting import in_line
 
 GOOD = (RunStatus.COMPLETED, RunStatus.DRY_RUN)
 
@@ -31,13 +32,18 @@ class RunPrinter:
         self._style = style
         self._answer = ""
         self._redact = redact
+        self._waits = False
 
     def started(self, run: Run) -> None:
         self._line(self._style.MIGRATE_HEADING(f"Run {run.pk}: {run.configuration_name}, {run.model_name}"))
 
-    def item(self, item: Item) -> None:
+    def item(self, item: Watched) -> None:
         if isinstance(item, Recorded):
             self._step(item.step, item.contents)
+        elif isinstance(item, PartialText) and item.waiting and not self._waits:
+            # Once for each wait: a log has no place that changes.
+            self._waits = True
+            self._line(f"  {in_line(item.waiting)} …")
 
     def ended(self, run: Run) -> None:
         status = run.get_status_display() if run.status == run.reason else f"{run.get_status_display()}: {run.reason}"
@@ -83,6 +89,7 @@ class RunPrinter:
             case StepKind.VALIDATION:
                 self._validation(data, contents.get(data["objections"] or ""))
             case StepKind.PERMIT:
+                self._waits = False
                 self._line(f"  waited {duration(step.duration_ms)} for a permit")
             case StepKind.RETRY:
                 said = printable(str(data["error"]["message"]))

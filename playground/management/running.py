@@ -17,7 +17,7 @@ from django.core.management.base import BaseCommand, CommandError
 from llmcore.redaction import Redactor
 from llmcore.runs.outcome import EXIT_CODE_OF, EXIT_CODE_WAITING, EndReason, RunStatus
 from llmcore.store import secret_values
-from playground.loop_thread import Item
+from playground.loop_thread import Watched
 from playground.models import Run
 from playground.printing import RunPrinter
 from playground.services.drive_run import drive_run
@@ -30,7 +30,7 @@ def drive_here(command: BaseCommand, run: Run, *, worker: str, as_json: bool) ->
 
 
 def driven_here(
-    command: BaseCommand, run: Run, *, worker: str, as_json: bool, watch: Callable[[Item], None] | None = None
+    command: BaseCommand, run: Run, *, worker: str, as_json: bool, watch: Callable[[Watched], None] | None = None
 ) -> Run:
     """The run as it ended; its rounds were printed as they happened or, `as_json`, the whole of it at the end. `watch`
     gets what it recorded, too."""
@@ -56,8 +56,8 @@ def driven_here(
     return run
 
 
-def told_to(*watches: Callable[[Item], None] | None) -> Callable[[Item], None]:
-    def tell(item: Item) -> None:
+def told_to(*watches: Callable[[Watched], None] | None) -> Callable[[Watched], None]:
+    def tell(item: Watched) -> None:
         for watch in filter(None, watches):
             watch(item)
 

@@ -16,7 +16,7 @@ from playground.figures import milliseconds
 from playground.models import Run
 from playground.numbers import SPACE
 from playground.reading.searched import NO_SEARCH, Search, shortened
-from playground.reading.waiting import standing
+from playground.reading.waiting import in_line
 
 UNFINISHED = {RunStatus.QUEUED, RunStatus.RUNNING}
 # So many times the middle value is out of scale.
@@ -72,7 +72,7 @@ class RunRow:
             if fragment := self.search.fragment(str(getattr(self.run, name, ""))):
                 return fragment
         if (place := getattr(self.run, "permit_place", None)) and self.live:
-            return ", ".join(filter(None, ("Waiting for a permit", standing(place))))
+            return in_line(place)
         if self.run.reason not in ("", EndReason.COMPLETED) and self.run.detail:
             return shortened(self.run.detail)
         prompt = " ".join(str(getattr(self.run, "prompt_start", "")).split())

@@ -46,6 +46,11 @@ def place_text(place: Mapping[str, Any], plan: Plan) -> str:
     return f"{standing(place)} for {whom}"
 
 
+def in_line(place: Mapping[str, Any]) -> str:
+    """ "Waiting for a permit, 3rd of 5", where there is no room for more."""
+    return ", ".join(filter(None, ("Waiting for a permit", standing(place))))
+
+
 def standing(place: Mapping[str, Any]) -> str:
     """ "3rd of 5"; empty where nobody can say."""
     return f"{ordinal(place['position'])} of {place['waiting']}" if place.get("position") else ""

@@ -30,7 +30,7 @@ from llmcore.trace import ErrorData, RunTrace, StepKind
 from llmcore.versions import keep_versions
 from playground.claims import Claim, ClaimLost, claim_run
 from playground.interruption import interruption_detail, running_calls, unsafe_calls
-from playground.loop_thread import Ended, Item, LoopThread
+from playground.loop_thread import Ended, LoopThread, Watched
 from playground.models import Run
 from playground.recording import RunRecording
 from playground.rows import load_contents, load_steps
@@ -52,7 +52,7 @@ GATHER_S = 0.02
 GRACE_S = 5.0
 INTERNAL = "The run failed inside this site, not at the model."
 
-Watch = Callable[[Item], None]
+Watch = Callable[[Watched], None]
 
 
 def drive_run(
@@ -68,7 +68,7 @@ def drive_run(
     there to be claimed.
 
     `stopping` says that this process is about to end, `cancelling` that whoever started it here wants it to end.
-    `watch` gets every item after it is stored.
+    `watch` gets every item after it is stored, and where a call stands in line for its permit.
     """
     claim = claim_run(run_id=run_id, worker=worker, now=now or timezone.now())
     if claim is None:
@@ -188,6 +188,8 @@ class Drive:
                 written = time.monotonic()
             for item in items:
                 self._watch(item)
+            if partial is not None and partial.waiting:
+                self._watch(partial)
             if items and isinstance(items[-1], Ended):
                 return items[-1]
             if now - looked >= LOOK_S:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
+from django.core.management.base import OutputWrapper
+from django.core.management.color import no_style
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -17,6 +21,7 @@ from llmcore.permits.database import DatabaseTickets
 from llmcore.providers.scripted.scenario import Scenario, Turn
 from llmcore.tools.base import Tool
 from playground.models import Run, RunPartial
+from playground.printing import RunPrinter
 from playground.privacy import PrivacyLevel
 from playground.services.cancel_run import cancel_run
 from playground.services.drive_run import drive_run
@@ -126,6 +131,16 @@ def test_waits_of_later_attempts_are_not_counted_as_the_models_time() -> None:  
     assert run.permit_ms == pytest.approx(permit.duration_ms)
     assert run.model_ms == pytest.approx(response.duration_ms - permit.duration_ms)
     assert run.model_ms is not None and run.model_ms >= LONG_ENOUGH_S * 1000
+
+
+def test_whoever_looks_on_is_told_that_a_run_waits(busy: Busy) -> None:
+    run, lines = busy.run(), io.StringIO()
+    printer = RunPrinter(OutputWrapper(lines), no_style(), str)
+    with driving(run, watch=printer.item):
+        wait_for(lambda: "Waiting for a permit, 1st of 1 …" in lines.getvalue())
+        busy.free()
+    assert lines.getvalue().count("Waiting for a permit") == 1
+    assert re.search(r"waited \d+\.\d\d\ss for a permit", lines.getvalue())
 
 
 def test_a_run_that_waits_can_be_cancelled(busy: Busy) -> None:  # D2

@@ -16,7 +16,7 @@ from llmcore.structured.expected import MAX_REPAIRS
 from llmcore.structured.packs import site_prompts
 from llmcore.structured.validation import unfenced
 from llmcore.trace import StepKind
-from playground.loop_thread import Item, Recorded
+from playground.loop_thread import Recorded, Watched
 from playground.management import running
 from playground.services.prepare_run import refuse_unresolved
 from playground.services.start_run import RunRequest, write_run
@@ -81,7 +81,7 @@ class ValidAnswer:
         self.data: bytes | None = None
         self._text = ""
 
-    def item(self, item: Item) -> None:
+    def item(self, item: Watched) -> None:
         if not isinstance(item, Recorded):
             return
         if item.step.kind is StepKind.RESPONSE and (message := item.contents.get(item.step.data["message"])):
