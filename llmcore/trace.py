@@ -91,6 +91,7 @@ class CompactionData(TypedDict, total=False):
     attempts: int
     permit_ms: float  # of the duration, what later attempts waited for their permits
     error: dict[str, JSON] | None
+    budgets: list[dict[str, JSON]]  # as with a response
 
 
 class ResponseData(TypedDict, total=False):

@@ -27,7 +27,7 @@ STEP_METADATA: Mapping[str, frozenset[str]] = {
     StepKind.CONTEXT: frozenset({"shares"}),
     StepKind.COMPACTION: frozenset(
         {"folded", "message", "record", "problem", "summarizer", "provider", "model"}
-        | {"finish_reason", "usage", "cost", "prices"}
+        | {"finish_reason", "usage", "cost", "prices", "budgets"}
     ),
     StepKind.RESPONSE: frozenset(
         {"message", "finish_reason", "finish_reason_raw", "usage", "cost", "prices"}

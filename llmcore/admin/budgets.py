@@ -37,7 +37,7 @@ class BudgetAdmin(admin.ModelAdmin):
     class Media:
         css = {"all": ["llmcore/admin.css"]}
 
-    list_display = ["name", "whose", "period", "now", "enabled"]
+    list_display = ["name", "now", "whose", "period", "enabled"]
     list_editable = ["enabled"]
     list_filter = ["period", "enabled", "configuration"]
     list_select_related = ["configuration", "user"]
@@ -80,11 +80,13 @@ class BudgetAdmin(admin.ModelAdmin):
         return ", ".join(str(part) for part in (obj.configuration, obj.user) if part) or _("the whole site")
 
     @admin.display(description=gettext_lazy("used"))
-    def now(self, obj: Any) -> SafeString:
+    def now(self, obj: Any) -> SafeString | str:
         found = obj.standings if hasattr(obj, "standings") else standings([obj], now=timezone.now())
-        return format_html(
-            '<ul class="budget-bars">{}</ul>', format_html_join("", "<li>{}</li>", ((bar(item),) for item in found))
-        )
+        if not found:
+            return _("nothing is limited")
+        bars = format_html_join("", "<li>{}</li>", ((bar(item),) for item in found))
+        until = _("until %s") % moment(found[0].renews_at)
+        return format_html('<ul class="budget-bars">{}<li class="help">{}</li></ul>', bars, until)
 
     @admin.display(description=gettext_lazy("came near"))
     def crossings(self, obj: Budget) -> SafeString | str:
@@ -111,7 +113,7 @@ def bar(standing: Standing) -> SafeString:
     held = _(", %s reserved") % spelled(measure, standing.reserved) if standing.reserved else ""
     return format_html(
         '<meter min="0" max="100" low="70" high="90" optimum="0" value="{}" aria-hidden="true"></meter> '
-        '<span>{}</span> <span class="help">{}</span>',
+        "<span>{}</span>",
         min(standing.percent, 100),
         _("%(used)s of %(limit)s (%(percent)d %%)%(held)s")
         % {
@@ -120,5 +122,4 @@ def bar(standing: Standing) -> SafeString:
             "percent": standing.percent,
             "held": held,
         },
-        _("until %s") % moment(standing.renews_at),
     )

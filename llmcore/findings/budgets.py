@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from llmcore.budgets.base import Measure, Period, moment, spelled
 from llmcore.findings.finding import Finding, Severity, bounded
 from llmcore.findings.registry import finder
 from llmcore.findings.view import RunView
 from llmcore.messages import JSON
+from llmcore.trace import StepKind
 
 _SEVERITIES = {70: Severity.NOTE, 90: Severity.WARNING, 100: Severity.ERROR}
 _PERIODS = {Period.DAY: "today's", Period.MONTH: "this month's"}
@@ -22,16 +24,25 @@ def budget_near_its_limit(view: RunView) -> Iterator[Finding]:
     furthest: dict[tuple[str, str], Finding] = {}
     for call in view.rounds:
         for crossing in call.got.get("budgets") or ():
-            percent = int(crossing["percent"])
-            furthest[crossing["name"], crossing["measure"]] = call.finding(
-                "budget_near_limit",
-                _SEVERITIES.get(percent, Severity.NOTE),
-                f"This run brought {_whose(crossing)} to {percent} % of its {crossing['measure']}",
-                _detail(crossing),
-                f"{percent} % used",
-                tab="tokens",
-            )
+            furthest[crossing["name"], crossing["measure"]] = call.finding(**_told(crossing), tab="tokens")
+    for step in view.steps:
+        if step.kind is StepKind.COMPACTION:
+            for crossing in step.data.get("budgets") or ():
+                where = f"Round {step.round}, compaction"
+                finding = Finding(**_told(crossing), sequence=step.sequence, tab="summary", where=where)
+                furthest.setdefault((crossing["name"], crossing["measure"]), finding)
     yield from furthest.values()
+
+
+def _told(crossing: dict[str, JSON]) -> dict[str, Any]:
+    percent = int(crossing["percent"])
+    return {
+        "id": "budget_near_limit",
+        "severity": _SEVERITIES.get(percent, Severity.NOTE),
+        "title": f"This run brought {_whose(crossing)} to {percent} % of its {crossing['measure']}",
+        "detail": _detail(crossing),
+        "impact": f"{percent} % used",
+    }
 
 
 def _whose(crossing: dict[str, JSON]) -> str:

@@ -47,6 +47,7 @@ class Compacted:
     def to_json(self) -> dict[str, JSON]:
         """As a step has it, but for the texts."""
         response, cost = self.completion.response, self.completion.cost
+        crossings = self.completion.crossings
         return {
             **self.compaction.to_json(),
             "messages": self.compaction.count,
@@ -61,6 +62,7 @@ class Compacted:
             "attempts": self.completion.attempts,
             "permit_ms": round_ms(self.completion.requeued_ms),
             "error": response.error.to_json() if response.error else None,
+            **({"budgets": [crossing.to_json() for crossing in crossings]} if crossings else {}),
         }
 
 

@@ -11,10 +11,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from llmcore.findings import RunView, find
 from llmcore.models import Budget, BudgetCrossing, BudgetReservation, UsageRecord
 from llmcore.providers.scripted.scenario import Turn
 from llmcore.site_budgets import standings
 from llmcore.tools.base import Effect, Tool
+from llmcore.trace import RunStep, StepKind
 from playground.models import Run
 from playground.privacy import PrivacyLevel
 from playground.services.continue_run import continue_run, requeue_interrupted
@@ -239,3 +241,23 @@ def test_a_run_over_its_budget_keeps_for_a_day_what_it_needs_to_go_on(model: Scr
     Run.objects.filter(pk=run.pk).update(privacy_level=PrivacyLevel.METADATA)
     run = model.drive(run)
     assert run.continuable and run.detail
+
+
+def test_a_summary_that_brings_a_budget_near_its_limit_is_told() -> None:  # M3, C2, F
+
+    crossing = {
+        "name": "Per day",
+        "period": "month",
+        "measure": "cost",
+        "percent": 90,
+        "limit": "5",
+        "used": "4.6",
+        "renews_at": "2026-12-01T00:00:00+00:00",
+    }
+    step = RunStep(
+        sequence=4, round=3, kind=StepKind.COMPACTION, started_ms=0, data={"problem": None, "budgets": [crossing]}
+    )
+    (finding,) = [found for found in find(RunView(steps=[step])) if found.id == "budget_near_limit"]
+    assert finding.title == "This run brought this month's budget “Per day” to 90 % of its cost"
+    assert finding.detail.startswith("$4.60 of $5.00 are used.") and "1 December 2026" in finding.detail
+    assert (finding.sequence, finding.tab, finding.severity) == (4, "summary", "warning")
