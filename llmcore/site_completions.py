@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from concurrent.futures import Future, ThreadPoolExecutor
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from llmcore import store
@@ -34,17 +38,20 @@ def complete_structured(
     From a coroutine: `await sync_to_async(complete_structured, thread_sensitive=False)(request)`.
     """
     ready = ready_request(request)
-    meter = store.DatabaseMeter(
-        user=user, configuration_id=ready.configuration.id, redactor=Redactor(store.secret_values())
-    )
-    records = _Records()
-    budgets = site_budgets(configuration=ready.configuration, user=user)
+    redactor = Redactor(store.secret_values())
+    meter = store.DatabaseMeter(user=user, configuration_id=ready.configuration.id, redactor=redactor)
+    budgets, work = site_budgets(configuration=ready.configuration, user=user), _Work()
     with ThreadPoolExecutor(1, thread_name_prefix="completion") as pool:
         # The database belongs to this thread: the other one only reports.
-        answer = pool.submit(lambda: asyncio.run(_complete(ready, records, budgets, recorder)))
-        answer.add_done_callback(records.close)
-        for record in iter(records.items.get, None):
-            meter.record(*record)
+        answer = pool.submit(lambda: asyncio.run(work.complete(ready, budgets, recorder, redactor)))
+        answer.add_done_callback(lambda _: work.records.put(None))
+        try:
+            for record in iter(work.records.get, None):
+                meter.record(*record)
+        except BaseException:
+            # Whoever ends this thread's waiting (a signal, a time limit) wants no answer any more.
+            work.stop()
+            raise
         return answer.result()
 
 
@@ -58,26 +65,37 @@ def ready_request(request: StructuredRequest, *, read_keys: bool = True) -> Read
     return make_ready(request, registry=site_prompts, configuration=configuration)
 
 
-class _Records:
-    """Hands usage over from the thread that makes the calls."""
+class _Work:
+    """A completion on a thread of its own, which hands its usage over."""
 
     def __init__(self) -> None:
-        self.items: queue.SimpleQueue[Record | None] = queue.SimpleQueue()
+        self.records: queue.SimpleQueue[Record | None] = queue.SimpleQueue()
+        self._stopped = threading.Event()
+        self._cancel: Callable[[], object] = self._stopped.set
 
     def record(self, call: ModelCall, response: ModelResponse, cost: Decimal | None) -> None:
-        self.items.put((call, response, cost))
+        self.records.put((call, response, cost))
 
-    def close(self, ended: Future[StructuredAnswer]) -> None:
-        self.items.put(None)
+    def stop(self) -> None:
+        """Cancel what is under way; its stream is closed at once."""
+        self._stopped.set()
+        # The loop is closed where the work has just ended.
+        with suppress(RuntimeError):
+            self._cancel()
 
-
-async def _complete(
-    ready: Ready, records: _Records, budgets: RunBudgets, recorder: UseRecorder | None
-) -> StructuredAnswer:
-    async with open_http() as http, site_permits() as permits, budgets:
-        return await complete(
-            ready,
-            client=lambda meter: ModelClient(http=http, meter=meter, permits=permits, budgets=budgets or None),
-            meter=records,
-            recorder=recorder,
-        )
+    async def complete(
+        self, ready: Ready, budgets: RunBudgets, recorder: UseRecorder | None, redactor: Redactor
+    ) -> StructuredAnswer:
+        cancel, loop = asyncio.Event(), asyncio.get_running_loop()
+        self._cancel = partial(loop.call_soon_threadsafe, cancel.set)
+        if self._stopped.is_set():
+            cancel.set()
+        async with open_http() as http, site_permits() as permits, budgets:
+            return await complete(
+                ready,
+                client=lambda meter: ModelClient(http=http, meter=meter, permits=permits, budgets=budgets or None),
+                meter=self,
+                recorder=recorder,
+                cancel=cancel,
+                redact=redactor.patterns,
+            )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from llmcore.configuration import Route
+from llmcore.messages import Message
 from llmcore.runs import endings
 from llmcore.runs.outcome import EndReason, Outcome
 from llmcore.runs.recording import Recorder
 from llmcore.runs.state import Progress
-from llmcore.structured.expected import asked_of, repair_message
+from llmcore.structured.expected import Expected, asked_of, repair_message
+from llmcore.structured.validation import Check
 
 
 class AnswerChecks:
@@ -30,18 +32,34 @@ class AnswerChecks:
         used = progress.repairs_used
         again = not check.valid and used < expected.repairs
         repair = repair_message(check.objections, check.count) if again else None
-        facts = {
-            "attempt": used + 1,
-            "native": asked_of(route, expected.schema).native,
-            "schema": expected.schema.id,
-            "schema_sha256": expected.schema.sha256,
-            **check.facts(),
-        }
-        objections = [asdict(objection) for objection in check.objections]
-        self._recorder.validated(facts, objections, repair, round=progress.rounds_used)
+        native = asked_of(route, expected.schema).native
+        record_check(
+            self._recorder, expected, check, attempt=used + 1, native=native, repair=repair, round=progress.rounds_used
+        )
         if check.valid:
             return replace(outcome, answer=check.text)
         if repair is None:
             return endings.invalid(expected, check, outcome.answer)
         progress.ask_again(repair)
         return None
+
+
+def record_check(
+    recorder: Recorder,
+    expected: Expected,
+    check: Check,
+    *,
+    attempt: int,
+    native: bool,
+    repair: Message | None,
+    round: int,
+) -> None:
+    """Record how an answer was held to its schema; `repair` is what the model is told of it."""
+    facts = {
+        "attempt": attempt,
+        "native": native,
+        "schema": expected.schema.id,
+        "schema_sha256": expected.schema.sha256,
+        **check.facts(),
+    }
+    recorder.validated(facts, [asdict(objection) for objection in check.objections], repair, round=round)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -96,10 +96,11 @@ async def complete(
     recorder: UseRecorder | None = None,
     trace: RunTrace | None = None,
     cancel: asyncio.Event | None = None,
+    redact: Callable[[str], str] = str,
 ) -> StructuredAnswer:
     """Ask until the answer is valid or there is no repair left; CompletionFailed says how it ended otherwise.
 
-    `client` makes a client that reports to the meter it is given.
+    `client` makes a client that reports to the meter it is given. `redact` cleans what an error says.
     """
     configuration, tally = ready.configuration, _Tally(meter)
     loop = ToolLoop(
@@ -110,6 +111,7 @@ async def complete(
         tools={},
         trace=trace,
         cancel=cancel,
+        redact=redact,
     )
     end = await loop.run(initial_state(ready))
     outcome = end.outcome or Outcome(reason=EndReason.HALTED)
@@ -118,6 +120,7 @@ async def complete(
             recorder.record(configuration, Route(provider=call.provider, model=call.model))
     if outcome.reason is not EndReason.COMPLETED:
         check = ready.expected.check(outcome.answer) if outcome.reason is EndReason.INVALID_ANSWER else None
+        outcome = replace(outcome, detail=redact(outcome.detail))
         raise CompletionFailed(ready.request.prompt, outcome, check.objections if check else ())
     return _answer(ready, outcome, tally, attempts=end.state.repairs_used + 1)
 

@@ -22,6 +22,7 @@ from django.utils import timezone  # noqa: E402
 
 from llmcore.messages import FinishReason  # noqa: E402
 from llmcore.runs.outcome import EndReason, RunStatus  # noqa: E402
+from llmcore.structured.response_schema import ResponseSchema  # noqa: E402
 from llmcore.tools.base import Action, ActionKind  # noqa: E402
 from llmcore.tools.results import FailureKind, ToolResult  # noqa: E402
 from llmcore.trace import WireExchange  # noqa: E402
@@ -30,6 +31,7 @@ from tests.playground.recorded import RecordedRun, finished_run, lookup, provide
 
 # More than a page shows at once.
 LONG_ROUNDS = 90
+ORDER = {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order", "sent"]}
 FAILED = ToolResult(text="No such order.", size=14, failure=FailureKind.TOOL_ERROR, traceback="Traceback\n  line 1")
 
 
@@ -66,6 +68,10 @@ def ended(user: User, reason: EndReason) -> Run:
             recorded.request()
             recorded.response(calls=[lookup(3)], finish_reason=FinishReason.TOOL_CALLS)
             recorded.tool_call(lookup(3))
+        case EndReason.INVALID_ANSWER:
+            columns["answer"] = '{"order": 1}'
+            recorded.answer(columns["answer"])
+            recorded.checked(ResponseSchema.of("shop.order", ORDER), columns["answer"])
         case _:
             recorded.answer("It is on its **way**.")
             columns["answer"] = "It is on its **way**, with `code`."

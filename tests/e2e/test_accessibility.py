@@ -107,7 +107,7 @@ def test_a_run_that_goes_on_is_accessible(page: Page, recorded: dict[str, int]) 
 def test_each_tab_of_each_kind_of_step_is_accessible(page: Page, recorded: dict[str, int]) -> None:
     found = []
     seen: dict[str, str] = {}
-    for state in ("provider_failed", "internal_error", "awaiting"):
+    for state in ("provider_failed", "internal_error", "awaiting", "invalid_answer"):
         open_run(page, recorded[state])
         details = page.evaluate(DETAILS, list(seen))
         seen |= {key: tab for key, tab, _ in details}
@@ -116,7 +116,15 @@ def test_each_tab_of_each_kind_of_step_is_accessible(page: Page, recorded: dict[
         unfold(page, "#pg-detail")
         found += [f"{state} {line}" for line in barriers(page, "#pg-detail")]
 
-    assert set(seen.values()) >= CALL_TABS | {"start", "result", "arguments", "traceback", "error"}
+    assert set(seen.values()) >= CALL_TABS | {
+        "start",
+        "result",
+        "arguments",
+        "traceback",
+        "error",
+        "validation",
+        "schemas",
+    }
     assert not found, "\n".join(found)
 
 

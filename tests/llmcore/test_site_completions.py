@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pytest_django import Settings
 
 from llmcore.errors import ConfigurationError, InvalidTarget, UnknownPrompt
 from llmcore.models import LanguageModel, UsageRecord
@@ -16,7 +20,7 @@ from llmcore.structured.recorder import UseRecorder
 from llmcore.structured.request import StructuredRequest
 from tests.factories import UserFactory
 from tests.llmcore.prompt_packs import GIVEN, INVALID, VALID, registry_in
-from tests.playground.driven import script
+from tests.playground.driven import in_background, script, wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -53,6 +57,38 @@ def test_a_failed_call_is_a_usage_record_too() -> None:
         complete_structured(request_for(model.configuration.slug))
 
     assert UsageRecord.objects.get().error_kind == "authentication"
+
+
+def test_an_error_says_no_secret_of_the_site(settings: Settings) -> None:
+    told = f"Who is {settings.SECRET_KEY}? And Authorization: Bearer abcdef0123456789abcdef"
+    with script(Turn(status=400, error=told)) as model, pytest.raises(CompletionFailed) as raised:
+        complete_structured(request_for(model.configuration.slug))
+
+    assert settings.SECRET_KEY not in str(raised.value) and "abcdef0123456789" not in str(raised.value)
+    assert "Who is" in str(raised.value)
+
+
+class TimeUp(Exception):
+    """What a time limit raises in the thread that waits."""
+
+
+def test_whoever_ends_the_waiting_cancels_the_call() -> None:
+    def time_up(*_: object) -> None:
+        raise TimeUp
+
+    before = signal.signal(signal.SIGALRM, time_up)
+    try:
+        with script(Turn(text=VALID, delay_s=60)) as model:
+            with in_background(lambda: interrupt_when(lambda: model.model.requests)), pytest.raises(TimeUp):
+                complete_structured(request_for(model.configuration.slug))
+            wait_for(lambda: model.model.requests[0].disconnected, "the end of the connection")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def interrupt_when(ready: Callable[[], object]) -> None:
+    wait_for(ready)
+    os.kill(os.getpid(), signal.SIGALRM)
 
 
 def test_what_a_model_row_can_not_do_is_said_in_the_prompt() -> None:

@@ -27,8 +27,11 @@ from llmcore.metering.client import Completion
 from llmcore.permits.base import Place
 from llmcore.prompts.assembly import Segment, Source
 from llmcore.providers.base import ModelCall, WireRequest
+from llmcore.runs.answer_checks import record_check
 from llmcore.runs.outcome import STATUS_OF, EndReason, RunStatus
 from llmcore.runs.recording import CallObserver, FinishedCall, Recorder
+from llmcore.structured.expected import Expected
+from llmcore.structured.response_schema import ResponseSchema
 from llmcore.tools.base import Action
 from llmcore.tools.results import FailureKind, ToolResult
 from llmcore.trace import RunStep, RunTrace, WireExchange
@@ -157,6 +160,12 @@ class RecordedRun:
         )
         self._recorder.response(self._call, completion, round=self._round, started_ms=self._request_ms)
         self.messages.append(message)
+
+    def checked(self, schema: ResponseSchema, answer: str) -> None:
+        """The answer is held to a schema; there is no repair."""
+        expected = Expected(schema=schema)
+        check = expected.check(answer)
+        record_check(self._recorder, expected, check, attempt=1, native=True, repair=None, round=self._round)
 
     def permit(self, *, took_ms: float, position: int = 1, waiting: int = 1, granted: bool = True) -> None:
         """The call that was begun waited so long for its permit, from this place in line."""
