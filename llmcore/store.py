@@ -178,7 +178,8 @@ def secret_values() -> list[str]:
     keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS, *settings.LLM_ENCRYPTION_KEYS)
     site = {*keys, *settings.LLM_SECRET_VALUES()}
     site.update(str(database.get("PASSWORD") or "") for database in settings.DATABASES.values())
-    site.add(unquote(urlsplit(settings.CELERY_BROKER_URL).password or ""))
+    redis = (settings.CELERY_BROKER_URL, settings.LLM_WAKEUPS_URL, settings.LLM_PERMITS_URL)
+    site.update(unquote(urlsplit(url).password or "") for url in redis)
     secrets = {value for value in site if len(value) >= MIN_SECRET_LENGTH} | set(readable_keys())
     return sorted(secrets, key=lambda value: (-len(value), value))
 

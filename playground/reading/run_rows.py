@@ -73,6 +73,8 @@ class RunRow:
                 return fragment
         if (place := getattr(self.run, "permit_place", None)) and self.live:
             return in_line(place)
+        if position := getattr(self.run, "queue_position", None):
+            return f"Waiting for a free worker, position {position:,}"
         if self.run.reason not in ("", EndReason.COMPLETED) and self.run.detail:
             return shortened(self.run.detail)
         prompt = " ".join(str(getattr(self.run, "prompt_start", "")).split())

@@ -9,8 +9,8 @@ from datetime import datetime
 from decimal import Decimal
 
 from django.contrib.auth.models import User
-from django.db.models import Count, F, QuerySet, Sum, Value
-from django.db.models.functions import Greatest, Left, Lower, StrIndex, Substr
+from django.db.models import Case, Count, F, OuterRef, QuerySet, Subquery, Sum, Value, When
+from django.db.models.functions import Coalesce, Greatest, Left, Lower, StrIndex, Substr
 from django.utils import timezone
 
 from llmcore.runs.outcome import EndReason, RunStatus
@@ -130,10 +130,17 @@ def _rows(runs: QuerySet[Run], search: str) -> QuerySet[Run]:
             answer_start=Left("answer", EXCERPT_CHARS),
             note_start=Left("note", EXCERPT_CHARS),
             permit_place=F("partial__waiting"),
+            queue_position=Case(When(status=RunStatus.QUEUED, then=_queued_before() + 1)),
             prompt_found=_around("prompt", max(words, key=len, default="")),
             answer_found=_around("answer", max(words, key=len, default="")),
         )
     )
+
+
+def _queued_before() -> Coalesce:
+    """How many runs have waited for a worker for longer, whoever started them."""
+    longer = Run.objects.filter(status=RunStatus.QUEUED, queued_at__lt=OuterRef("queued_at")).order_by()
+    return Coalesce(Subquery(longer.values("status").annotate(n=Count("pk")).values("n")), 0)
 
 
 def _around(field: str, word: str) -> Substr | Value:

@@ -229,6 +229,7 @@ def test_the_other_pages_are_accessible(page: Page, recorded: dict[str, int]) ->
     done, failed = (f"/admin/playground/runs/{recorded[end]}" for end in ("completed", "provider_failed"))
     addresses = {
         "/admin/playground/actions/": "#actions-list tbody tr",
+        "/admin/playground/calls/": ".pg-state",
         f"{done}/delete/": ".pg-panel",
         f"{failed}/since/": ".pg-head",
         "/admin/llmcore/skill/1/versions/1/": ".version-page",

@@ -147,11 +147,13 @@ def test_every_secret_of_the_site_is_known(settings: Settings) -> None:  # R1
     settings.LLM_ENVIRONMENT_SECRET = {"SHOP_API_KEY": "from-the-environment"}.get
     settings.LLM_SECRET_VALUES = lambda: ["looks-like-a-token"]
     settings.CELERY_BROKER_URL = "redis://:queue%2Dpassword@redis:6379/0"
+    settings.LLM_PERMITS_URL = "redis://:permits%2Dpassword@redis:6379/0"
     settings.SECRET_KEY_FALLBACKS = ["earlier-secret-key"]
 
     values = store.secret_values()
 
-    expected = {KEY, "from-the-environment", "looks-like-a-token", "queue-password", "earlier-secret-key", new}
+    expected = {KEY, "from-the-environment", "looks-like-a-token", "earlier-secret-key", new}
+    expected |= {"queue-password", "permits-password"}
     assert expected | {settings.SECRET_KEY} <= set(values)
     assert "sk-unreadable-1" not in values and "" not in values
     assert values == sorted(values, key=lambda value: (-len(value), value))

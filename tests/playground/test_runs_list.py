@@ -71,6 +71,20 @@ def row_of(run: Run, **scale: float) -> RunRow:
 # Who sees what
 
 
+def test_a_queued_run_says_how_many_wait_before_it(user: User) -> None:
+    now = timezone.now()
+    for title, seconds in (("late", 1), ("early", 3), ("between", 2)):
+        queued_at = now - timedelta(seconds=seconds)
+        make_run(user, title=title, status=RunStatus.QUEUED, queued_at=queued_at)
+    make_run(user, title="runs already", status=RunStatus.RUNNING, queued_at=now - timedelta(hours=1))
+    # Others wait in the same queue.
+    make_run(title="of another", status=RunStatus.QUEUED, queued_at=now - timedelta(seconds=4))
+    said = {row.run.title: row.excerpt for row in run_rows(list_runs(user=user).runs, now=now)}
+    for title, position in (("early", 2), ("between", 3), ("late", 4)):
+        assert said[title] == f"Waiting for a free worker, position {position}"
+    assert set(said) == {"early", "between", "late", "runs already"} and not said["runs already"].startswith("Waiting")
+
+
 def test_list_is_for_those_who_may_see_runs() -> None:
     assert Client().get(URL).status_code == 302
     assert client_with("playground.add_run").get(URL).status_code == 403
@@ -296,7 +310,7 @@ def test_what_comes_from_people_and_models_is_never_markup(client: Client, user:
     ],
 )
 def test_second_line_tells_what_the_title_does_not(user: User, columns: dict[str, Any], excerpt: str) -> None:
-    make_run(user, **columns)
+    make_run(user, **{"status": RunStatus.COMPLETED, **columns})
     [run] = list_runs(user=user).runs
     assert row_of(run).excerpt == excerpt
 
