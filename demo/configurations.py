@@ -33,7 +33,8 @@ class DemoModel:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DemoConfiguration:
-    """A configuration; `prompt` names a file in `content/prompts`, `more` are fields of the row."""
+    """A configuration; `prompt` names a file in `content/prompts`, `summarizer` a configuration before this one, `more`
+    are fields of the row."""
 
     slug: str
     name: str
@@ -44,6 +45,7 @@ class DemoConfiguration:
     snippets: tuple[str, ...] = ()
     tool_groups: tuple[str, ...] = ()
     preset: str = ""
+    summarizer: str = ""
     more: dict[str, Any] = field(default_factory=dict)
 
 
@@ -90,7 +92,9 @@ MODELS = (
     DemoModel(name="demo-report", label="Demo: reports", prices=("1.25", "0.125", "10.00")),
     DemoModel(name="demo-files", label="Demo: files"),
     DemoModel(name="demo-repair", label="Demo: repairs"),
-    DemoModel(name="demo-long", label="Demo: 40 rounds", window=131_072),
+    # Its window is too small for all of its rounds.
+    DemoModel(name="demo-long", label="Demo: 40 rounds", window=8_192),
+    DemoModel(name="demo-summary", label="Demo: summaries", thinks=False),
     DemoModel(name="demo-stubborn", label="Demo: repeats itself"),
     DemoModel(name="demo-truncated", label="Demo: thinks long"),
     DemoModel(name="demo-overloaded", label="Demo: overloaded", thinks=False),
@@ -159,12 +163,21 @@ CONFIGURATIONS = (
         more={"max_rounds": 8, "workspace": "shop"},
     ),
     DemoConfiguration(
+        slug="summaries",
+        name="Summaries",
+        description="Summarizes old turns for the stock audit, whose model has a small window.",
+        model="demo-summary",
+        prompt="summaries",
+        more={"max_tokens": 400},
+    ),
+    DemoConfiguration(
         slug="stock-audit",
         name="Stock audit",
-        description="Goes through all articles one by one: a run of 40 rounds.",
+        description="Goes through all articles one by one: a run of 40 rounds, more than its model's window takes.",
         model="demo-long",
         prompt="stock-audit",
         tool_groups=("reports",),
+        summarizer="summaries",
         more={"max_rounds": 45},
     ),
     DemoConfiguration(

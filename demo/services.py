@@ -149,6 +149,7 @@ def load_configuration(plan: DemoConfiguration) -> None:
         system_prompt=documents("prompts")[plan.prompt].body.strip(),
         tool_groups=list(plan.tool_groups),
         tool_preset=ToolPreset.objects.filter(slug=plan.preset).first(),
+        summarizer=Configuration.objects.filter(slug=plan.summarizer).first(),
         **plan.more,
     )
     configuration.save(keep_version=False)

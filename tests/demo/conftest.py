@@ -89,6 +89,7 @@ def run_demo(transactional_db: None, demo_model_url: str) -> Callable[[RunReques
                     context=context_for(prepared.configuration, user=admin),
                     trace=trace,
                     after_tool=connections.close_all,
+                    summarizer=prepared.configuration.summarizer,
                 )
                 return await loop.run(prepared.state)
 

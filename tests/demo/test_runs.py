@@ -164,11 +164,14 @@ def test_refused_key_ends_the_run(run_demo: Run) -> None:
     assert run.end.outcome.error is not None and run.end.outcome.error.kind is ErrorKind.AUTHENTICATION
 
 
-def test_stock_audit_takes_forty_rounds(run_demo: Run) -> None:
+def test_stock_audit_takes_forty_rounds_and_a_summary(run_demo: Run) -> None:
     run = run_demo(OF["stock-audit"])
 
     assert run.end.outcome.reason is EndReason.COMPLETED
     assert run.end.state.rounds_used == 40
+    [compaction] = run.steps(StepKind.COMPACTION)
+    assert compaction.data["summarizer"] == "Summaries" and compaction.data["problem"] is None
+    assert len({request.data["body_sha256"] for request in run.steps(StepKind.REQUEST)}) == 40
     assert not any(failed for _, failed in run.calls)
     low = re.findall(r"\| `([\w-]+)` \| (\d+) \| (\d+) \|", run.end.outcome.answer)
     told = run.results("stock_levels")[-1].replace(" ", "")
@@ -227,7 +230,8 @@ def test_the_repair_changes_nothing_where_nobody_can_be_asked(
 
 
 def test_every_scenario_is_run_by_these_tests() -> None:
-    tested = {*OF, "slow-writer", "filtered-draft", "silent-model", "refund-desk", "checkout-repair"}
+    # The stock audit has its summary written.
+    tested = {*OF, "summaries", "slow-writer", "filtered-draft", "silent-model", "refund-desk", "checkout-repair"}
 
     assert len(tested) == len(load_scenarios(SCENARIOS))
 

@@ -73,8 +73,8 @@ def test_every_step_and_tab_has_an_address(page: Page) -> None:
     open_run(page, anchor="#step-1/tokens")
 
     expect_step(page, 1, "tokens")
-    page.evaluate("location.hash = '#step-3/arguments'")
-    expect_step(page, 3, "arguments")
+    page.evaluate("location.hash = '#step-4/arguments'")
+    expect_step(page, 4, "arguments")
 
 
 def test_the_chosen_tab_survives_a_change_of_step(page: Page) -> None:
@@ -82,10 +82,10 @@ def test_the_chosen_tab_survives_a_change_of_step(page: Page) -> None:
     page.get_by_role("tab", name="Request", exact=True).click()
     expect_step(page, 1, "request")
 
-    page.locator("#step-3").click()
-    expect_step(page, 3, "result")
-    page.locator("#step-7").click()
-    expect_step(page, 7, "request")
+    page.locator("#step-4").click()
+    expect_step(page, 4, "result")
+    page.locator("#step-8").click()
+    expect_step(page, 8, "request")
 
 
 def test_what_the_head_copies_follows_the_step(open_page: Callable[..., Page]) -> None:
@@ -119,9 +119,9 @@ def test_the_keys_move_through_steps_tabs_and_errors(page: Page) -> None:
     expect_step(page, 1, "messages")
 
     page.keyboard.press("j")
-    expect_step(page, 3, "result")
+    expect_step(page, 4, "result")
     page.keyboard.press("]")
-    expect_step(page, 3, "arguments")
+    expect_step(page, 4, "arguments")
     page.keyboard.press("k")
     expect_step(page, 1, "messages")
     page.keyboard.press("e")
@@ -153,18 +153,18 @@ def test_the_list_is_a_tree_with_one_tab_stop(page: Page) -> None:
 
     page.locator("#step-1").focus()
     page.keyboard.press("ArrowDown")
-    expect(page.locator("#step-3")).to_be_focused()
-    expect_step(page, 3, "result")
+    expect(page.locator("#step-4")).to_be_focused()
+    expect_step(page, 4, "result")
     page.keyboard.press("ArrowLeft")
     expect(page.locator("#round-1")).to_be_focused()
     page.keyboard.press("ArrowLeft")
     expect(page.locator("#round-1")).to_have_attribute("aria-expanded", "false")
-    expect(page.locator("#step-3")).to_be_hidden()
+    expect(page.locator("#step-4")).to_be_hidden()
     page.keyboard.press("ArrowDown")
     expect(page.locator("#round-2")).to_be_focused()
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowRight")
-    expect(page.locator("#step-3")).to_be_visible()
+    expect(page.locator("#step-4")).to_be_visible()
     page.keyboard.press("End")
     expect(page.locator("#step-answer")).to_be_focused()
     expect(stops).to_have_count(1)
@@ -197,7 +197,7 @@ def test_the_filter_and_the_chips_narrow_the_list(page: Page) -> None:
 
 
 def test_unchanged_messages_unfold_on_demand(page: Page) -> None:
-    open_run(page, anchor="#step-7/messages")
+    open_run(page, anchor="#step-8/messages")
     fold = page.locator("#step-panel > .pg-thread > .pg-fold")
     expect(fold.locator("li")).to_have_count(0)
 
@@ -235,8 +235,8 @@ def test_nothing_sticks_out_sideways(open_page: Callable[..., Page], width: int,
     open_run(page)
 
     for step, tabs in (
-        ("7", ("messages", "response", "tools", "request", "raw", "tokens", "cache")),
-        ("3", ("result", "raw")),
+        ("8", ("messages", "response", "tools", "request", "raw", "tokens", "cache", "context")),
+        ("4", ("result", "raw")),
     ):
         for tab in tabs:
             page.evaluate(f"location.hash = '#step-{step}/{tab}'")
@@ -248,11 +248,11 @@ def test_on_a_small_screen_a_step_is_read_below_and_left_by_buttons(open_page: C
     page = open_page(width=390)
     open_run(page)
 
-    page.locator("#step-3").click()
+    page.locator("#step-4").click()
     expect(page.locator("#step-detail h2")).to_be_in_viewport()
     page.get_by_role("button", name="Next step").click()
 
-    expect_step(page, 4 if page.locator("#step-4").count() else 5, "result")
+    expect_step(page, 5 if page.locator("#step-5").count() else 6, "result")
 
 
 # --- watching ---

@@ -323,6 +323,19 @@ def test_server_stops_in_the_middle_of_an_answer(model: ScriptedModel) -> None:
             client.get(f"{url}/models")
 
 
+def test_a_shortened_conversation_goes_on_after_the_call_that_was_made_last() -> None:
+    turns = tuple(Turn(tool_calls=({"name": "look_up", "arguments": {"n": n}},)) for n in range(4))
+    function = {"name": "look_up", "arguments": '{"n": 2}'}
+    shortened = [
+        {"role": "user", "content": "Go on."},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "c", "content": "order 2"},
+    ]
+    assert Scenario(name="a", turns=turns).answered(shortened) == 1
+    assert Scenario(name="a", turns=turns, by_last_call=True).answered(shortened) == 3
+    assert Scenario(name="a", turns=turns, by_last_call=True).answered(shortened[:1]) == 0
+
+
 def test_scenarios_come_from_files_with_texts_as_lines(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"name": "a", "turns": [{"text": ["one", "two"]}]}))
     (tmp_path / "b.json").write_text(json.dumps([{"name": "b", "turns": [{"tool_calls": [CALL]}], "times": 2}]))

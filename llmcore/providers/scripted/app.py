@@ -214,7 +214,7 @@ class ScriptedModel:
                 404, f"The model '{request.get('model')}' does not exist. Models are: {names}.", param="model"
             )
         scenario = next((case for case in scenario.cases if mentions(request["messages"], case.about)), scenario)
-        answered = sum(message["role"] == "assistant" for message in request["messages"])
+        answered = scenario.answered(request["messages"])
         turn = self._obstacle(scenario, answered, body) or scenario.turn(answered)
         if turn.fails:
             return turn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -62,9 +62,10 @@ class Scenario:
     """What a scripted model says in one conversation; a request chooses it by its model name.
 
     The number of assistant messages in the request chooses the turn among those that don't fail; the last one
-    repeats. A turn that fails stands in the way of the next one: for ever, or, where `times` is given, for so many
-    requests with the same body. After the request that got through, the count begins anew, so that each run meets the
-    failure.
+    repeats. With `by_last_call` the turn comes after the one whose calls the last assistant message makes, which also
+    holds where older messages gave way to a summary. A turn that fails stands in the way of the next one: for ever, or,
+    where `times` is given, for so many requests with the same body. After the request that got through, the count
+    begins anew, so that each run meets the failure.
 
     Where no tool may be called (none offered, or `tool_choice` none), `without_tools` is said instead of a turn that
     calls one; with `only_offered` also where a turn calls a tool that was not offered. Where the words of `about` are
@@ -80,10 +81,21 @@ class Scenario:
     about: tuple[str, ...] = ()
     otherwise: str = ""
     cases: tuple[Scenario, ...] = ()
+    by_last_call: bool = False
 
     def __post_init__(self) -> None:
         if not self.turns:
             raise ConfigurationError(f"The scenario {self.name!r} has no turns.")
+
+    def answered(self, messages: Iterable[Mapping[str, JSON]]) -> int:
+        """After how many of its good turns a conversation is, which is given as Chat Completions spells it."""
+        said = [message for message in messages if message["role"] == "assistant"]
+        if self.by_last_call and said and (called := _calls_of(said[-1])):
+            good = (turn for turn in self.turns if not turn.fails)
+            for number, turn in enumerate(good, start=1):
+                if [(call["name"], call.get("arguments") or {}) for call in turn.tool_calls] == called:
+                    return number
+        return len(said)
 
     def obstacles(self, answered: int) -> list[Turn]:
         """The failing turns between the `answered` good turns so far and the next one, each as often as it fails."""
@@ -111,6 +123,11 @@ class Scenario:
         values["about"] = tuple(values.get("about", ()))
         values["cases"] = tuple(cls.from_json(case) for case in values.get("cases", ()))
         return cls(**values)
+
+
+def _calls_of(message: Mapping[str, JSON]) -> list[tuple[str, JSON]]:
+    functions = (call["function"] for call in message.get("tool_calls") or ())
+    return [(function["name"], json.loads(function["arguments"])) for function in functions]
 
 
 def load_scenarios(path: Path | str) -> dict[str, Scenario]:
