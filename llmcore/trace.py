@@ -90,8 +90,8 @@ class CompactionData(TypedDict, total=False):
     prices: dict[str, str | None]
     attempts: int
     permit_ms: float  # of the duration, what later attempts waited for their permits
+    budgets: list[dict[str, JSON]]  # as in `ResponseData`
     error: dict[str, JSON] | None
-    budgets: list[dict[str, JSON]]  # as with a response
 
 
 class ResponseData(TypedDict, total=False):

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from llmcore.budgets.base import Measure, Period, moment, spelled
+from llmcore.findings.compaction import compaction_finding
 from llmcore.findings.finding import Finding, Severity, bounded
 from llmcore.findings.registry import finder
 from llmcore.findings.view import RunView
 from llmcore.messages import JSON
-from llmcore.trace import StepKind
 
 _SEVERITIES = {70: Severity.NOTE, 90: Severity.WARNING, 100: Severity.ERROR}
 _PERIODS = {Period.DAY: "today's", Period.MONTH: "this month's"}
@@ -22,15 +23,11 @@ _PERIODS = {Period.DAY: "today's", Period.MONTH: "this month's"}
 def budget_near_its_limit(view: RunView) -> Iterator[Finding]:
     """One for each limit of a budget, at the call that brought it furthest."""
     furthest: dict[tuple[str, str], Finding] = {}
-    for call in view.rounds:
-        for crossing in call.got.get("budgets") or ():
-            furthest[crossing["name"], crossing["measure"]] = call.finding(**_told(crossing), tab="tokens")
-    for step in view.steps:
-        if step.kind is StepKind.COMPACTION:
-            for crossing in step.data.get("budgets") or ():
-                where = f"Round {step.round}, compaction"
-                finding = Finding(**_told(crossing), sequence=step.sequence, tab="summary", where=where)
-                furthest.setdefault((crossing["name"], crossing["measure"]), finding)
+    calls = [(call.request.sequence, call.got, call.finding, "tokens") for call in view.rounds]
+    calls += [(step.sequence, step.data, partial(compaction_finding, step), "summary") for step in view.compactions]
+    for _, data, finding, tab in sorted(calls, key=lambda call: call[0]):
+        for crossing in data.get("budgets") or ():
+            furthest[crossing["name"], crossing["measure"]] = finding(**_told(crossing), tab=tab)
     yield from furthest.values()
 
 

@@ -16,7 +16,7 @@ def compacted(view: RunView) -> Iterator[Finding]:
     summarized = [step for step in view.compactions if not step.data["problem"]]
     if summarized:
         first = summarized[0]
-        yield _finding(
+        yield compaction_finding(
             first,
             "compacted",
             Severity.NOTE,
@@ -31,7 +31,7 @@ def compaction_fell_back(view: RunView) -> Iterator[Finding]:
     dropped = [step for step in view.compactions if step.data["problem"]]
     if dropped:
         first = dropped[0]
-        yield _finding(
+        yield compaction_finding(
             first,
             "compaction_fell_back",
             Severity.WARNING,
@@ -42,7 +42,10 @@ def compaction_fell_back(view: RunView) -> Iterator[Finding]:
         )
 
 
-def _finding(step: RunStep, id: str, severity: Severity, title: str, detail: str, impact: str) -> Finding:
+def compaction_finding(
+    step: RunStep, id: str, severity: Severity, title: str, detail: str = "", impact: str = "", tab: str = "summary"
+) -> Finding:
+    """A finding that a compaction shows."""
     return Finding(
         id=id,
         severity=severity,
@@ -50,7 +53,7 @@ def _finding(step: RunStep, id: str, severity: Severity, title: str, detail: str
         detail=detail,
         impact=impact,
         sequence=step.sequence,
-        tab="summary",
+        tab=tab,
         where=f"Round {step.round}, compaction",
     )
 

@@ -18,6 +18,7 @@ from llmcore.context.summary import (
     question,
     summarizing_call,
 )
+from llmcore.errors import UNSENT
 from llmcore.messages import JSON, Message
 from llmcore.metering.client import Completion, ModelClient
 from llmcore.providers.base import ModelCall
@@ -46,8 +47,7 @@ class Compacted:
 
     def to_json(self) -> dict[str, JSON]:
         """As a step has it, but for the texts."""
-        response, cost = self.completion.response, self.completion.cost
-        crossings = self.completion.crossings
+        response, cost, crossings = self.completion.response, self.completion.cost, self.completion.crossings
         return {
             **self.compaction.to_json(),
             "messages": self.compaction.count,
@@ -126,22 +126,29 @@ class ContextManager:
         capture: bool,
     ) -> Compacted | None:
         old = found.old(messages)
+        folded, marker = account.tokens_in(old), marker_message(old)
+        if account.tokens_in([marker]) >= folded:
+            return None
         call = summarizing_call(summarizer)
         asked = question(summarizer, call, old, task_of(messages))
-        transcript = self._client.transcript(call, asked)
-        wire = self._client.prepare(call, transcript)
         observer = observe(call.provider.slug)
-        completion = await self._client.send(call, wire, observer=observer, capture=capture, cancel=self._cancel)
-        if completion.response.cancelled:
+        completion = await self._client.send(
+            call,
+            self._client.prepare(call, self._client.transcript(call, asked)),
+            observer=observer,
+            capture=capture,
+            cancel=self._cancel,
+            input_tokens=self._most_tokens(call, asked),
+        )
+        response = completion.response
+        if response.cancelled or (response.error is not None and response.error.kind in UNSENT):
+            # Whoever goes on from here finds the turns as they are.
             return None
-        folded, problem = account.tokens_in(old), problem_with(completion.response)
-        message = summary_message(completion.response.text)
+        problem, message = problem_with(response), summary_message(response.text)
         if problem is None and account.tokens_in([message]) > folded * _REAL_GAIN:
             problem = Problem.NO_GAIN
         if problem is not None:
-            message = marker_message(old)
-            if account.tokens_in([message]) >= folded:
-                return None
+            message = marker
         return Compacted(
             compaction=found,
             message=message,
@@ -152,6 +159,11 @@ class ContextManager:
             problem=problem,
             exchanges=tuple(observer.exchanges) if observer else (),
         )
+
+    def _most_tokens(self, call: ModelCall, asked: Sequence[Message]) -> int:
+        account = Account(call.model, margin_percent=self._limits.margin_percent)
+        account.take(asked, ())
+        return account.use(call.parameters).most_used
 
 
 def task_of(messages: Sequence[Message]) -> str:

@@ -178,8 +178,8 @@ def test_tabs_are_moved_through_by_arrows_and_keep_the_focus(page: Page) -> None
     expect_step(page, 1, "response")
     expect(page.locator("#tab-response")).to_be_focused()
     page.keyboard.press("End")
-    expect_step(page, 1, "cache")
-    expect(page.locator("#tab-cache")).to_be_focused()
+    expect_step(page, 1, "context")
+    expect(page.locator("#tab-context")).to_be_focused()
     expect(page.locator('#step-detail [role="tab"][tabindex="0"]')).to_have_count(1)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from llmcore.configuration import LanguageModel, Parameters, Summarizer
 from llmcore.context.compaction import LEFT_OUT, SUMMARY, is_summary
+from llmcore.findings import RunView, find
 from llmcore.messages import Message
 from llmcore.providers.base import CallPurpose, ModelCall
 from llmcore.providers.registry import adapters
@@ -23,8 +24,10 @@ from llmcore.runs.transcript import mend
 from llmcore.trace import RunTrace, StepKind
 from llmcore.usage import Prices
 from tests.llmcore.conftest import LoopBench, call
+from tests.llmcore.test_budgeted_client import MemoryStore, within
 from tests.llmcore.test_fallback import BUSY, route, say
 from tests.llmcore.test_fallback import run as run_routes
+from tests.llmcore.test_model_client import Notes
 
 SAID = "Orders 1 and 2 left on Monday."
 LONG = "The order left the house on Monday, and nobody has seen it since. "
@@ -303,3 +306,23 @@ async def test_every_wire_takes_a_transcript_with_a_summary(bench: LoopBench, ad
     end = await run(bench)
     assert end.outcome.reason is EndReason.MAX_ROUNDS, end.outcome.detail
     assert bench.data(StepKind.COMPACTION) and SAID in json.dumps(bench.bodies[-1])
+
+
+async def test_a_summary_is_reserved_for_and_settled_like_any_call(bench: LoopBench) -> None:  # M3
+    store = MemoryStore()
+    async with within(store, Notes()) as bench.client:
+        await run(bench)
+    first, *_ = bench.data(StepKind.COMPACTION)
+    assert first["budgets"] and any(need.model == "short" for need in store.reserved)
+    found = [finding for finding in find(RunView(steps=bench.trace.steps)) if finding.id == "budget_near_limit"]
+    assert [finding.title for finding in found] == ["This run brought today's budget “Small” to 70 % of its tokens"]
+
+
+async def test_a_summary_that_no_budget_allows_leaves_the_turns_as_they_are(bench: LoopBench) -> None:
+    # Enough for each round, and not for a summary, whose answer may be longer.
+    store = MemoryStore(limit=1_200)
+    async with within(store, Notes()) as bench.client:
+        end = await run(bench)
+    assert bench.data(StepKind.COMPACTION) == [] and asked_of(bench, "short") == []
+    assert end.outcome.reason in (EndReason.CONTEXT_EXHAUSTED, EndReason.BUDGET_EXHAUSTED)
+    assert not any(map(is_summary, end.state.messages))
