@@ -161,12 +161,17 @@ def _depth_over(value: JSON, bound: int) -> bool:
 def _objections(schema: JSON, value: JSON, seconds: float) -> list[Objection]:
     if has_more_values(value, MAX_VALUES):
         return [Objection("", f"holds more than {MAX_VALUES:,} values")]
+    from referencing.exceptions import Unresolvable
+
     try:
         errors = list(_validator(schema, seconds).iter_errors(value))
     except _TooSlow:
         return [Objection("", f"takes more than {seconds:g} s to check; keep it shorter and simpler")]
     except RecursionError:
         return [Objection("", "can't be checked: the schema leads in a circle")]
+    except Unresolvable:
+        # A schema of another site, in a run that was imported. Nothing is fetched.
+        return [Objection("", "can't be checked: the schema refers to what isn't in it")]
     # Of several missing members each error names them all.
     found = {Objection(*each) for error in errors for each in located(error, stranger="is not in the schema")}
     return sorted(found, key=lambda objection: (objection.pointer, objection.message))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llmcore.providers.scripted import ScriptedModel
 from llmcore.structured.schemas import checked_schema
 from llmcore.structured.validation import MAX_ANSWER_CHARS, MAX_OBJECTIONS, MAX_VALUES, check_answer
 from tests.llmcore.prompt_packs import INVALID, SCHEMA, VALID
@@ -132,6 +133,17 @@ def test_a_schema_that_leads_in_a_circle_is_no_crash() -> None:
     (objection,) = check_answer(checked_schema("test", schema).json, '{"a": 1}').objections
 
     assert "leads in a circle" in objection.message
+
+
+@pytest.mark.parametrize("reference", ["{url}/schema.json", "file:///etc/hostname", "other.json", "#/$defs/gone"])
+def test_nothing_is_fetched_for_a_schema(reference: str, scripted_server: tuple[ScriptedModel, str]) -> None:
+    model, url = scripted_server
+    model.requests.clear()
+    schema = {"type": "object", "properties": {"a": {"$ref": reference.format(url=url)}}}
+
+    (objection,) = check_answer(schema, '{"a": 1}').objections
+
+    assert "refers to what isn't in it" in objection.message and not model.requests
 
 
 def test_the_items_of_a_long_list_are_compared_in_linear_time() -> None:

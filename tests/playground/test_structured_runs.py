@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from pytest_django import Settings
 
 from llmcore.errors import InvalidInput, UnknownPrompt
@@ -22,15 +24,18 @@ from playground.models import Run
 from playground.privacy import PrivacyLevel
 from playground.rows import load_contents
 from playground.search import found_runs
+from playground.services.continue_run import requeue_interrupted
+from playground.services.drive_run import drive_run
 from playground.services.export_run import export_run, import_run
 from playground.services.prepare_run import refuse_unresolved
 from playground.services.run_for_real import run_for_real
 from playground.services.start_run import RunRequest, write_run
+from playground.services.sweep import sweep
 from playground.structured_run import GivenInput
 from tests.factories import ConfigurationFactory, UserFactory
 from tests.llmcore.prompt_packs import FILES, INVALID, SCHEMA, VALID
 from tests.playground.database import empty_search_index, found_in_database
-from tests.playground.driven import Script, script
+from tests.playground.driven import Script, in_background, script, wait_for
 from tests.playground.shown import text_of
 from tests.playground.structured import TEXT, site_prompt, structured
 
@@ -240,6 +245,23 @@ def call_command_quietly(name: str, *arguments: str) -> int:
     with pytest.raises(SystemExit) as ended:
         call_command(name, *arguments)
     return int(ended.value.code or 0)
+
+
+def test_a_run_that_lost_its_worker_goes_on_with_its_repair() -> None:
+    with script(Turn(text=INVALID), Turn(text=VALID, delay_s=30)) as model:
+        run = write_run(request=model.request(prompt="", structured=structured()), by=None)
+        with in_background(lambda: drive_run(run_id=run.pk, worker="test")):
+            wait_for(lambda: run.steps.filter(round=2, kind=StepKind.REQUEST).exists(), "the second round")
+            Run.objects.filter(pk=run.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+            sweep(now=timezone.now())
+        run.refresh_from_db()
+        assert run.continuable and requeue_interrupted(run)
+        model.model.scenarios["scripted"] = Scenario(name="scripted", turns=(Turn(text=INVALID), Turn(text=VALID)))
+        model.drive(run)
+
+    assert (run.reason, run.answer) == ("completed", VALID)
+    checks = [step.data["valid"] for step in run.steps.filter(kind=StepKind.VALIDATION).order_by("sequence")]
+    assert checks == [False, True]
 
 
 def test_what_is_wrong_is_known_before_a_run_is_written() -> None:
