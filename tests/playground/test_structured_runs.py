@@ -188,6 +188,18 @@ def test_two_runs_are_compared_by_what_they_were_given(reader: Client) -> None:
     assert one.plan["fingerprint"] != two.plan["fingerprint"]  # type: ignore[index]
 
 
+def test_inputs_are_compared_by_their_names(reader: Client) -> None:
+    known = GivenInput(name="known", text='{"known": [{"name": "Ada"}]}')
+    text = GivenInput(name="text", text=TEXT)
+    with script(Turn(text=VALID)) as model:
+        one = run_of(model, structured=structured(inputs=(text,)))
+        two = run_of(model, structured=structured(inputs=(known, text)))
+
+    page = text_of(reader.get(reverse("playground:compare"), {"a": one.pk, "b": two.pk}).content.decode())
+
+    assert "Input text identical" in page and "Input known changed" in page
+
+
 def test_the_start_of_a_run_shows_its_inputs_and_what_became_of_its_prompt(
     reader: Client, tmp_path: Path, prompt: Prompt
 ) -> None:

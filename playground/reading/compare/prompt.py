@@ -175,7 +175,8 @@ def _texts(side: Side) -> dict[str, Text]:
     contents = load_contents(side.run.pk, set(digests.values()))
     texts = _tools(side)
     for number, segment in enumerate(shown):
-        texts[_key(segment, number - len(shown) + len(user[:MOST_USER_MESSAGES]))] = _text(segment, digests, contents)
+        place = None if plan.structured else number - len(shown) + len(user[:MOST_USER_MESSAGES])
+        texts[_key(segment, place)] = _text(segment, digests, contents)
     if rest := [segment for segment in plan.segments if segment not in shown]:
         texts[HISTORY] = Text(
             source=Source.ASSISTANT,
@@ -187,11 +188,12 @@ def _texts(side: Side) -> dict[str, Text]:
     return texts
 
 
-def _key(segment: Segment, user_message: int) -> str:
+def _key(segment: Segment, user_message: int | None) -> str:
+    """What the user says is told by its place; the inputs of a prompt of a pack, which have none, by their names."""
     match segment.source:
         case Source.CONFIG | Source.OVERRIDE:
             return segment.source.value
-        case Source.USER:
+        case Source.USER if user_message is not None:
             return f"user {user_message}"
     return f"{segment.source.value} {segment.source_id}"
 
