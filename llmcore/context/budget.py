@@ -77,6 +77,10 @@ class WindowUse:
         """Whether the prompt takes more than `percent` of what it may; never for 0."""
         return bool(percent) and self.budget is not None and self.used > self.budget * percent / 100
 
+    def could_have_room(self, parameters: Parameters, *, without: int) -> bool:
+        """Whether an answer could follow if `without` tokens of the prompt were gone, at the best."""
+        return self.window is None or self.used - without + (parameters.max_tokens or 1) <= self.window
+
 
 def window_use(
     shares: Mapping[Share, int], *, model: LanguageModel, parameters: Parameters, doubtful: int, percent: float

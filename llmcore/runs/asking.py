@@ -101,10 +101,9 @@ class Asking:
         use, started_ms = self._account.use(call.parameters), self._recorder.now_ms()
         compacted = await self._manager.compact(
             self._progress.messages,
+            call=call,
             use=use,
             account=self._account,
-            route=self.route,
-            stream=call.parameters.stream,
             round=round,
             observe=partial(self._recorder.observer_beside, round=round),
             capture=self._capture,

@@ -82,23 +82,27 @@ class ContextManager:
         self,
         messages: Sequence[Message],
         *,
+        call: ModelCall,
         use: WindowUse,
         account: Account,
-        route: Route,
-        stream: bool,
         round: int,
         observe: Callable[[str], WaitObserver | None],
         capture: bool = False,
     ) -> Compacted | None:
-        """What is to take the place of the oldest of `messages`; `None` where there is room enough, nothing worth a
-        call, or somebody cancelled. `observe` gives who watches a call to a provider, named by its slug."""
+        """What is to take the place of the oldest of `messages` before `call`; `None` where there is room enough, where
+        nothing is worth a call or would give room, or where somebody cancelled. `observe` gives who watches a call to a
+        provider, named by its slug."""
         if self._tried_in == round or not use.is_crowded(self._limits.compact_at_percent):
             return None
         self._tried_in = round
         found = self._choose(messages, use, account)
         if found is None:
             return None
-        summarizer = self._summarizer or own_summarizer(route, stream=stream)
+        gone = account.tokens_in(found.old(messages))
+        if not use.could_have_room(call.parameters, without=gone):
+            return None
+        own = Route(provider=call.provider, model=call.model)
+        summarizer = self._summarizer or own_summarizer(own, stream=call.parameters.stream)
         return await self._summarized(found, messages, account, summarizer, observe, capture)
 
     def _choose(self, messages: Sequence[Message], use: WindowUse, account: Account) -> Compaction | None:

@@ -20,6 +20,7 @@ django.setup()
 from django.contrib.auth.models import User  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
+from llmcore.context.summary import Problem  # noqa: E402
 from llmcore.messages import FinishReason  # noqa: E402
 from llmcore.runs.outcome import EndReason, RunStatus  # noqa: E402
 from llmcore.structured.response_schema import ResponseSchema  # noqa: E402
@@ -63,6 +64,9 @@ def ended(user: User, reason: EndReason) -> Run:
             recorded.response(error=provider_error(), usage=None, finish_reason=None)
             columns["error"] = provider_error().to_json()
         case EndReason.INTERNAL_ERROR:
+            recorded.compaction(problem=Problem.CUT_OFF)
+            recorded.request()
+            recorded.context()
             recorded.error(RuntimeError("boom"))
         case EndReason.INTERRUPTED:
             recorded.request()

@@ -124,6 +124,9 @@ def test_each_tab_of_each_kind_of_step_is_accessible(page: Page, recorded: dict[
         "error",
         "validation",
         "schemas",
+        "context",
+        "summary",
+        "before",
     }
     assert not found, "\n".join(found)
 

@@ -217,6 +217,18 @@ async def test_a_result_that_fills_the_window_ends_the_run_and_keeps_what_was_do
     assert len(bench.requests) == 1 and bench.data(StepKind.TOOL_RESULT)
 
 
+async def test_no_summary_is_paid_for_where_there_is_no_room_even_with_it(bench: LoopBench) -> None:
+    @bench.tools.tool()
+    async def read_all() -> str:
+        """Read everything."""
+        return LONG * 200
+
+    looks = [Turn(tool_calls=(call("look_up", {"number": n}),)) for n in range(2)]
+    bench.script(*looks, Turn(tool_calls=(call("read_all"),)))
+    end = await run(bench)
+    assert end.outcome.reason is EndReason.CONTEXT_EXHAUSTED and asked_of(bench, "short") == []
+
+
 async def test_without_a_trace_the_window_is_kept_to_all_the_same(bench: LoopBench) -> None:
     end = await run(bench, trace=None)
     assert end.outcome.reason is EndReason.MAX_ROUNDS and sum(map(is_summary, end.state.messages)) == 1

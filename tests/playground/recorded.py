@@ -10,8 +10,10 @@ from django.db.models import F
 from django.utils import timezone
 
 from llmcore.actions.proposals import Proposal, ProposedAction
-from llmcore.configuration import LanguageModel, Parameters, Provider
+from llmcore.configuration import LanguageModel, Parameters, Provider, Route, Summarizer
 from llmcore.context.account import Account
+from llmcore.context.compaction import Compaction, marker_message, summary_message
+from llmcore.context.summary import Problem
 from llmcore.errors import ErrorKind, ProviderError
 from llmcore.messages import (
     JSON,
@@ -28,6 +30,7 @@ from llmcore.permits.base import Place
 from llmcore.prompts.assembly import Segment, Source
 from llmcore.providers.base import ModelCall, WireRequest
 from llmcore.runs.answer_checks import record_check
+from llmcore.runs.compacting import Compacted
 from llmcore.runs.outcome import STATUS_OF, EndReason, RunStatus
 from llmcore.runs.recording import CallObserver, FinishedCall, Recorder
 from llmcore.structured.expected import Expected
@@ -179,6 +182,28 @@ class RecordedRun:
         place = {"provider": PROVIDER.slug, "position": position, "waiting": waiting, **more}
         RunPartial.objects.update_or_create(run=self.run, defaults={"round": self._round, "waiting": place})
         self._revise()
+
+    def compaction(self, text: str = "Order 1 is on its way.", *, problem: Problem | None = None) -> None:
+        """The turns so far give way to a summary of them, which the next round is asked with."""
+        found = Compaction(folded=((2, len(self.messages)),), at=2)
+        response = ModelResponse(message=Message.of("assistant", text), finish_reason=FinishReason.STOP, usage=USAGE)
+        compacted = Compacted(
+            compaction=found,
+            message=summary_message(text) if problem is None else marker_message(()),
+            summarizer=Summarizer(name="Summaries", route=Route(provider=PROVIDER, model=MODEL)),
+            call=self._call,
+            record="Call of look_up: {}",
+            completion=Completion(response=response, cost=PRICES.cost(USAGE)),
+            problem=problem,
+        )
+        before = self._account.use(Parameters())
+        self.messages = found.apply(self.messages, compacted.message)
+        self._recorder.begin_anew()
+        self._account.begin_anew(changed_from=2)
+        self._account.take(self.messages, TOOLS)
+        after = self._account.use(Parameters())
+        now = self._trace.now_ms()
+        self._recorder.compaction(compacted, before=before, after=after, round=self._round + 1, started_ms=now)
 
     def retry(self, error: ProviderError, attempt: int = 1) -> None:
         self._observer().retry(attempt, error, 0.5)
