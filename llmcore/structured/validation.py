@@ -6,17 +6,22 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from fractions import Fraction
+from typing import Any, NoReturn
 
 from llmcore.messages import JSON, canonical_json
 from llmcore.providers.json_text import MAX_DEPTH
-from llmcore.tools.arguments import MAX_OBJECTION_CHARS, has_more_values, located
+from llmcore.tools.arguments import MAX_OBJECTION_CHARS, has_more_values, located, shortened
 
 # Each value costs the schema library time and memory, before the first that doesn't fit is known.
 MAX_VALUES = 20_000
 MAX_OBJECTIONS = 20
+# Beyond this nobody counts on.
+MAX_COUNTED = 1_000
+# What the schema library may note, of alternatives too: each takes more than a kilobyte.
+MAX_ERRORS = 20_000
 MAX_ANSWER_CHARS = 5_000_000
 # What the check of one answer may take in all, patterns included.
 CHECK_S = 2.0
@@ -26,6 +31,8 @@ _FENCED = re.compile(r"\s*```(?:json|JSON)?[ \t]*\r?\n(?P<json>.*?)\r?\n?```\s*"
 _NUMBER = re.compile(r"-?\d+")
 # Python converts longer ones in quadratic time, or refuses to.
 MAX_DIGITS = 1_000
+# How JSON spells a half of a character, or one of two that are a whole.
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ class Objection:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Check:
     """An answer held to a schema. `text` is its JSON exactly as the model wrote it, without the fence around it where
-    it was `fenced`; `count` is that of all objections, of which the first are here."""
+    it was `fenced`; `count` is that of all objections up to MAX_COUNTED, of which the first are here."""
 
     text: str
     value: JSON = None
@@ -70,8 +77,8 @@ class Check:
         }
 
 
-class _TooSlow(Exception):
-    """The time for a check is over."""
+class _GivenUp(Exception):
+    """A check takes too much; the text says of the answer why."""
 
 
 def check_answer(schema: JSON, answer: str, *, seconds: float = CHECK_S) -> Check:
@@ -110,6 +117,11 @@ def read_answer(text: str) -> JSON:
         raise ValueError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
     if _depth_over(value, MAX_DEPTH):
         raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
+    if _HALF.search(text):
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("it spells half of a character, which is no Unicode") from None
     return value
 
 
@@ -163,57 +175,95 @@ def _objections(schema: JSON, value: JSON, seconds: float) -> list[Objection]:
         return [Objection("", f"holds more than {MAX_VALUES:,} values")]
     from referencing.exceptions import Unresolvable
 
+    effort = _Effort(seconds)
+    found: dict[Objection, None] = {}
     try:
-        errors = list(_validator(schema, seconds).iter_errors(value))
-    except _TooSlow:
-        return [Objection("", f"takes more than {seconds:g} s to check; keep it shorter and simpler")]
+        for error in _validator(schema, effort).iter_errors(value):
+            effort.check()
+            # Of several missing members each error names them all.
+            found |= dict.fromkeys(Objection(*each) for each in located(error, stranger="is not in the schema"))
+            if len(found) >= MAX_COUNTED:
+                break
+    except _GivenUp as reason:
+        return [Objection("", str(reason))]
     except RecursionError:
         return [Objection("", "can't be checked: the schema leads in a circle")]
     except Unresolvable:
         # A schema of another site, in a run that was imported. Nothing is fetched.
         return [Objection("", "can't be checked: the schema refers to what isn't in it")]
-    # Of several missing members each error names them all.
-    found = {Objection(*each) for error in errors for each in located(error, stranger="is not in the schema")}
-    return sorted(found, key=lambda objection: (objection.pointer, objection.message))
+    return sorted(list(found)[:MAX_COUNTED], key=lambda objection: (objection.pointer, objection.message))
 
 
-def _validator(schema: JSON, seconds: float) -> Any:
+class _Effort:
+    """What one check may take, in time and in memory."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        # Of this thread's own time: a busy machine is no fault of an answer.
+        self._ends = time.thread_time() + seconds
+        self._errors = 0
+
+    @property
+    def left_s(self) -> float:
+        return max(self._ends - time.thread_time(), 0.001)
+
+    def check(self) -> None:
+        if time.thread_time() > self._ends:
+            self.end()
+
+    def end(self) -> NoReturn:
+        raise _GivenUp(f"takes more than {self._seconds:g} s to check; keep it shorter and simpler")
+
+    def noted(self, error: Any) -> Any:
+        """The error as a rule makes it, without most of what it quotes: that may be the whole answer, each time."""
+        if isinstance(error.validator, str):
+            # Of a part that was noted already.
+            return error
+        self._errors += 1
+        if self._errors > MAX_ERRORS:
+            raise _GivenUp(f"breaks the rules in more than {MAX_ERRORS:,} ways; keep it shorter and simpler")
+        error.message = shortened(error.message)
+        # As every exception it keeps what it was made of.
+        error.args = (error.message,)
+        return error
+
+
+def _validator(schema: JSON, effort: _Effort) -> Any:
     """A judge that fetches nothing and gives up in time."""
     # Imported with the first answer, as for the arguments of tools: it takes longer than the whole runtime without it.
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
     from referencing import Registry
 
-    # Of this thread's own time: a busy machine is no fault of an answer.
-    ends = time.thread_time() + seconds
-    rules = {**Draft202012Validator.VALIDATORS, **_own_rules(ends)}
+    rules = {**Draft202012Validator.VALIDATORS, **_own_rules(effort)}
     # With a dialect named, the library would go on with its own judge for it.
     plain = {name: part for name, part in schema.items() if name not in ("$schema", "$id")}
     judge: Any = extend(  # type: ignore[no-untyped-call]
-        Draft202012Validator, {name: _in_time(rule, ends) for name, rule in rules.items()}
+        Draft202012Validator, {name: _bounded(rule, effort) for name, rule in rules.items()}
     )
     return judge(plain, registry=Registry())
 
 
-def _in_time(rule: Callable[..., Any], ends: float) -> Callable[..., Any]:
-    def judged(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
-        if time.thread_time() > ends:
-            raise _TooSlow
-        return rule(validator, value, instance, schema)
+def _bounded(rule: Callable[..., Any], effort: _Effort) -> Callable[..., Iterable[Any]]:
+    def judged(validator: Any, value: Any, instance: Any, schema: Any) -> Iterable[Any]:
+        effort.check()
+        # No generator: another frame for each level would use up the stack.
+        return map(effort.noted, rule(validator, value, instance, schema) or ())
 
     return judged
 
 
-def _own_rules(ends: float) -> dict[str, Callable[..., Any]]:
-    """The rules whose time an answer could stretch beyond all bounds."""
+def _own_rules(effort: _Effort) -> dict[str, Callable[..., Any]]:
+    """The rules whose time an answer could stretch beyond all bounds, and the one that not every number can be held to
+    as the library does it."""
     import regex
     from jsonschema.exceptions import ValidationError
 
     def matches(pattern: str, text: str) -> bool:
         try:
-            return regex.search(pattern, text, timeout=max(ends - time.thread_time(), 0.001)) is not None
+            return regex.search(pattern, text, timeout=effort.left_s) is not None
         except TimeoutError:
-            raise _TooSlow from None
+            effort.end()
 
     def pattern(validator: Any, value: str, instance: Any, schema: Any) -> Iterator[Any]:
         if isinstance(instance, str) and not matches(value, instance):
@@ -243,7 +293,13 @@ def _own_rules(ends: float) -> dict[str, Callable[..., Any]]:
         elif not value and extra:
             yield ValidationError("has members that the schema doesn't know")
 
+    def multiple_of(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        # By its decimals: as a float, a large number overflows, and 0.3 is no multiple of 0.1.
+        if validator.is_type(instance, "number") and Fraction(repr(instance)) % Fraction(repr(value)):
+            yield ValidationError(f"{instance!r} is not a multiple of {value!r}")
+
     return {
+        "multipleOf": multiple_of,
         "pattern": pattern,
         "patternProperties": pattern_properties,
         "uniqueItems": unique_items,

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 MAX_VALUES = 10_000
 MAX_OBJECTIONS = 10
 MAX_OBJECTION_CHARS = 300
+# Names in an answer may be as long as the whole of it, and stand in the pointer to each place in it.
+MAX_NAME_CHARS = 100
+MAX_POINTER_CHARS = 1_000
 
 
 def explain_undecodable(raw: str | None) -> str:
@@ -55,8 +58,13 @@ def explain_objections(found: list[str]) -> str:
 
 
 def pointer_to(path: Iterable[str | int]) -> str:
-    """The JSON pointer (RFC 6901) of a path."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+    """The JSON pointer (RFC 6901) of a path; where it would be very long, only as much of it as tells the place."""
+    steps = (shortened(str(step), MAX_NAME_CHARS).replace("~", "~0").replace("/", "~1") for step in path)
+    return shortened("".join(f"/{step}" for step in steps), MAX_POINTER_CHARS)
+
+
+def shortened(text: str, chars: int = MAX_OBJECTION_CHARS) -> str:
+    return text if len(text) <= chars else f"{text[:chars]}…"
 
 
 def has_more_values(value: JSON, bound: int) -> bool:
@@ -78,16 +86,15 @@ def located(error: ValidationError, *, stranger: str = "is not a parameter") -> 
         return [found for each in inner for found in located(each, stranger=stranger)]
     where = pointer_to(error.absolute_path)
     if error.validator == "required":
-        missing = [name for name in _names(error.validator_value) if name not in _names(error.instance)]
+        there = set(_names(error.instance))
+        missing = [name for name in _names(error.validator_value) if name not in there]
         return [(where + pointer_to([name]), "is required") for name in missing]
     if error.validator == "additionalProperties" and isinstance(error.schema, dict):
         known = error.schema.get("properties", {})
         extra = [name for name in _names(error.instance) if name not in known]
-        return [(where + pointer_to([name]), f"{stranger}; known are {', '.join(known)}") for name in extra]
-    message = error.message
-    if len(message) > MAX_OBJECTION_CHARS:
-        message = f"{message[:MAX_OBJECTION_CHARS]}…"
-    return [(where, message)]
+        what = shortened(f"{stranger}; known are {', '.join(known)}")
+        return [(where + pointer_to([name]), what) for name in extra]
+    return [(where, shortened(error.message))]
 
 
 def _closest_alternative(error: ValidationError) -> list[ValidationError]:

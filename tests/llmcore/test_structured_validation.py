@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -11,7 +12,13 @@ from hypothesis import strategies as st
 
 from llmcore.providers.scripted import ScriptedModel
 from llmcore.structured.schemas import checked_schema
-from llmcore.structured.validation import MAX_ANSWER_CHARS, MAX_OBJECTIONS, MAX_VALUES, check_answer
+from llmcore.structured.validation import (
+    MAX_ANSWER_CHARS,
+    MAX_COUNTED,
+    MAX_OBJECTIONS,
+    MAX_VALUES,
+    check_answer,
+)
 from tests.llmcore.prompt_packs import INVALID, SCHEMA, VALID
 
 ANYTHING = {"type": "object"}
@@ -69,6 +76,8 @@ def test_objections_have_json_pointers() -> None:
         ('{"a": 1e999}', "out of range"),
         ('{"a": ' + "9" * 5_000 + "}", "more than 1,000 digits"),
         ('{"a": "\ud800"}', "half of a character"),
+        (r'{"a": ["\ud83e\udd16", "\uD800"]}', "half of a character"),
+        (r'{"\udc00": 1}', "half of a character"),
         ('{"a": "\x01"}', "control character"),
         ("{" + '"a":{' * 200 + "}" * 201, "nested more than 100 deep"),
         ("[" * 200_000, "nested too deeply"),
@@ -93,6 +102,65 @@ def test_objections_are_counted_and_bounded() -> None:
 
     assert (len(check.objections), check.count) == (MAX_OBJECTIONS, 300)
     assert all(len(objection.message) <= 301 for objection in check.objections)
+
+
+def test_what_is_wrong_in_very_many_places_is_counted_no_further() -> None:
+    members = {f"member_{number}": {"type": "string"} for number in range(300)}
+    strict = {"type": "object", "properties": members, "additionalProperties": False}
+    demanding = {"type": "object", "properties": {"a": {"items": {"required": list(members)}}}}
+
+    for schema, value in ((strict, {str(n): 1 for n in range(5_000)}), (demanding, {"a": [{}] * 5_000})):
+        check = check_answer(checked_schema("test", schema).json, json.dumps(value))
+
+        assert (len(check.objections), check.count) == (MAX_OBJECTIONS, MAX_COUNTED)
+        assert all(len(objection.message) <= 301 for objection in check.objections)
+
+
+def test_a_pointer_names_a_place_without_repeating_all_that_the_model_wrote() -> None:
+    schema = checked_schema("test", {"type": "object", "additionalProperties": {"items": {"type": "integer"}}})
+
+    check = check_answer(schema.json, json.dumps({"k" * 100_000: ["x", 1, "y"]}))
+
+    assert at(check.objections) == {
+        f"/{'k' * 100}…/0": "'x' is not of type 'integer'",
+        f"/{'k' * 100}…/2": "'y' is not of type 'integer'",
+    }
+
+
+def test_what_is_noted_of_a_nested_answer_does_not_hold_it_once_for_each_level() -> None:
+    tree = {"type": "object", "properties": {"a": {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}}, "minProperties": 2}
+    value: Any = {"text": "é" * 300_000}
+    for _ in range(30):
+        value = {"a": value}
+    answer = json.dumps(value, ensure_ascii=False)
+
+    tracemalloc.start()
+    try:
+        check = check_answer(checked_schema("test", tree).json, answer, seconds=0.5)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert not check.valid
+    assert peak < 10_000_000
+
+
+@pytest.mark.parametrize(
+    ("number", "step", "valid"),
+    [
+        ("1" + "0" * 400, 0.5, True),
+        ("1" + "0" * 400, 0.3, False),
+        ("0.3", 0.1, True),
+        ("1e308", 1e-5, True),
+        ("2.0", 2, True),
+        ("7", 2, False),
+        ("true", 2, True),
+    ],
+)
+def test_any_number_can_be_held_to_a_step(number: str, step: float, valid: bool) -> None:
+    schema = checked_schema("test", {"type": "object", "properties": {"a": {"multipleOf": step}}})
+
+    assert check_answer(schema.json, f'{{"a": {number}}}').valid is valid
 
 
 @pytest.mark.parametrize(
