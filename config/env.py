@@ -83,6 +83,8 @@ else:
     ENCRYPTION_KEYS = ENCRYPTION_KEYS or [secret_file(DATA_DIR / "encryption_key", Fernet.generate_key().decode())]
 # Variables that a provider may name as the home of its key although they don't end with _API_KEY or _API_TOKEN.
 KEY_VARIABLES = env.list("LLM_KEY_VARIABLES", default=[])
+# Tokens of other engines that may ask for single turns, with commas: the new one first while an old one still holds.
+SERVICE_TOKENS = env.list("LLM_SERVICE_TOKENS", default=[])
 # Ollama's own variable: where it listens.
 OLLAMA_HOST = env.str("OLLAMA_HOST", default="")
 # Folders that tools may work in: JSON as in the setting of this name. Embedded, the demo's own.

@@ -230,6 +230,7 @@ LLM_SECRET_VALUES = env.secret_values
 LLM_LEASE_S = env.LEASE_S
 # How many provider calls may be in flight, and where all workers count them; without Redis in the database.
 LLM_MAX_CALLS_IN_FLIGHT = env.MAX_CALLS_IN_FLIGHT
+LLM_SERVICE_TOKENS = env.SERVICE_TOKENS
 LLM_MAX_RUN_TOKENS = env.MAX_RUN_TOKENS
 LLM_MAX_RUN_COST = env.MAX_RUN_COST
 LLM_PERMITS_URL = env.REDIS_URL

@@ -16,4 +16,5 @@ urlpatterns = [
     # Before the admin's own catch-all.
     path("admin/playground/", include("playground.urls")),
     path("admin/", admin.site.urls),
+    path("internal/", include("playground.internal_urls")),
 ]

@@ -3,7 +3,7 @@
 from django.apps import AppConfig
 from django.utils.module_loading import autodiscover_modules
 
-from llmcore.conf import most_calls_in_flight, settings
+from llmcore.conf import most_calls_in_flight, service_tokens, settings
 from llmcore.recent_records import remember_records
 from llmcore.redaction import Redactor
 from llmcore.redaction.logs import redact_log
@@ -19,11 +19,21 @@ class LLMCoreConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        redact_log(Redactor([settings.SECRET_KEY, *settings.LLM_ENCRYPTION_KEYS, *settings.LLM_SECRET_VALUES()]))
+        redact_log(
+            Redactor(
+                [
+                    settings.SECRET_KEY,
+                    *settings.LLM_ENCRYPTION_KEYS,
+                    *settings.LLM_SERVICE_TOKENS,
+                    *settings.LLM_SECRET_VALUES(),
+                ]
+            )
+        )
         remember_records(settings.LLM_RECENT_LOGS)
         # A mistake in them shows at start, not in a run.
         workspaces()
         most_calls_in_flight()
+        service_tokens()
         # A site's tools are registered by importing them, as the admin finds each app's `admin.py`.
         autodiscover_modules("llm_tools")
         # And its prompts.

@@ -20,6 +20,8 @@ CONTENT_SECURITY_POLICY = (
 
 # A shorter value is too likely a word of the text that secrets are removed from.
 MIN_SECRET_LENGTH = 8
+# A service's token is made by a program; what is shorter was made up by a person.
+MIN_TOKEN_LENGTH = 32
 SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 
 
@@ -54,6 +56,8 @@ DEFAULTS: dict[str, Callable[[], Any]] = {
     # The most tokens, and US dollars, that one run may use, whatever its configuration allows; None: no limit.
     "LLM_MAX_RUN_TOKENS": lambda: None,
     "LLM_MAX_RUN_COST": lambda: None,
+    # Who may ask for single turns: the bearer tokens of other engines; without one the endpoint isn't there.
+    "LLM_SERVICE_TOKENS": tuple,
     # How long a proposed action waits for a decision.
     "LLM_APPROVAL_EXPIRY_S": lambda: 86_400.0,
     "LLM_PRIVACY_LEVEL": lambda: "full",
@@ -96,6 +100,7 @@ class Settings:
     LLM_PERMITS_URL: str
     LLM_MAX_RUN_TOKENS: int | None
     LLM_MAX_RUN_COST: str | Decimal | None
+    LLM_SERVICE_TOKENS: Sequence[str]
     LLM_APPROVAL_EXPIRY_S: float
     LLM_PRIVACY_LEVEL: str
     LLM_RAW_CAPTURE: bool | None
@@ -140,3 +145,14 @@ def most_calls_in_flight() -> int | None:
             f"LLM_MAX_CALLS_IN_FLIGHT is {limit}, which would let no call through. Set it to 1 or more, or to None."
         )
     return limit
+
+
+def service_tokens() -> tuple[str, ...]:
+    """The tokens of other engines. ImproperlyConfigured where one is too short to be a secret."""
+    tokens = tuple(settings.LLM_SERVICE_TOKENS)
+    if isinstance(settings.LLM_SERVICE_TOKENS, str) or any(len(token) < MIN_TOKEN_LENGTH for token in tokens):
+        raise ImproperlyConfigured(
+            f"LLM_SERVICE_TOKENS is a list of tokens with at least {MIN_TOKEN_LENGTH} characters each. "
+            "`python -c 'import secrets; print(secrets.token_urlsafe(48))'` makes one."
+        )
+    return tokens

@@ -176,6 +176,7 @@ def secret_values() -> list[str]:
     """Every secret that must not appear in anything written, the longest first: API keys, the site's own keys,
     passwords of its database and queue, and what looks like a secret in the environment."""
     keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS, *settings.LLM_ENCRYPTION_KEYS)
+    keys = (*keys, *settings.LLM_SERVICE_TOKENS)
     site = {*keys, *settings.LLM_SECRET_VALUES()}
     site.update(str(database.get("PASSWORD") or "") for database in settings.DATABASES.values())
     redis = (settings.CELERY_BROKER_URL, settings.LLM_WAKEUPS_URL, settings.LLM_PERMITS_URL)
@@ -207,9 +208,11 @@ class DatabaseMeter:
         run_id: int | None = None,
         user: Any = None,
         configuration_id: int | None = None,
+        session: str = "",
         redactor: Redactor | None = None,
     ) -> None:
         self.run_id = run_id
+        self.session = session
         self.user_id: int | None = getattr(user, "pk", None)
         self.configuration_id = configuration_id
         self._redactor = redactor or Redactor()
@@ -225,6 +228,7 @@ class DatabaseMeter:
             configuration_id=self.configuration_id,
             user_id=self.user_id,
             run_id=self.run_id,
+            session=self._redactor.known(self.session)[:200],
             purpose=call.purpose.value,
             provider_slug=call.provider.slug,
             model_name=call.model.name,

@@ -27,8 +27,10 @@ DJANGO_PARTS = (
     "llmcore.llm_tools",
     "llmcore.recent_records",
     "llmcore.site_budgets",
+    "llmcore.site_calls",
     "llmcore.site_hooks",
     "llmcore.site_permits",
+    "llmcore.site_turns",
     "llmcore.workspaces",
     "llmcore.enrollment",
     "llmcore.keys",
@@ -44,7 +46,7 @@ PLAIN_LIBRARIES = {"httpx", "httpcore", "anyio", "jsonschema", "referencing", "r
 
 # From the top down: a part may import those of later rows only, and of its own.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("llmcore.lint", "llmcore.structured.completion"),
+    ("llmcore.lint", "llmcore.structured.completion", "llmcore.turns"),
     ("llmcore.findings",),
     ("llmcore.runs.loop",),
     ("llmcore.runs",),

@@ -59,8 +59,8 @@ class UsageRecordAdmin(admin.ModelAdmin):
     ]
     list_filter = ["created_at", FailedFilter, "purpose", "configuration"]
     list_select_related = ["configuration", "user"]
-    search_fields = ["model_name", "provider_slug"]
-    search_help_text = gettext_lazy("Model or provider.")
+    search_fields = ["model_name", "provider_slug", "session"]
+    search_help_text = gettext_lazy("Model, provider or session.")
     # The whole count of a large table costs more than the page.
     show_full_result_count = False
 

@@ -27,6 +27,8 @@ class UsageRecord(models.Model):
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("user")
     )
     run_id = models.BigIntegerField(_("run"), null=True, blank=True, db_index=True)
+    # What another engine calls that which it asked for a turn of.
+    session = models.CharField(_("session"), max_length=200, blank=True, default="", db_index=True)
     purpose = models.CharField(_("purpose"), max_length=20, blank=True, default="", choices=Purpose.choices)
     provider_slug = models.CharField(_("provider"), max_length=50)
     model_name = models.CharField(_("model"), max_length=200)
