@@ -113,16 +113,16 @@ def test_run_is_interrupted_when_the_database_was_away_for_long(site: Site, admi
 def test_live_page_goes_on_after_the_web_server_was_restarted(site: Site, admin: Visitor, streaming: int) -> None:  # D4
     with admin.events(streaming) as events:
         # The bar of the second call: everything before it is on the page.
-        assert next(data for name, data in events if name == "step" and data["line"] == 5)
+        assert next(data for name, data in events if name == "step" and data["line"] == 6)
         stopping = time.monotonic()
         site.installation.end("web")
         assert time.monotonic() - stopping < 10, "an open live page doesn't hold up the end"
     assert site.run(streaming)["status"] == "running"
 
     site.installation.up("web")
-    with admin.events(streaming, after=5) as events:
+    with admin.events(streaming, after=7) as events:
         told = list(events)
-    assert {data["line"] for name, data in told if name == "step"} - {0} == {5}, "and no step a second time"
+    assert {data["line"] for name, data in told if name == "step"} - {0} == {6}, "and no step a second time"
     assert told[-1][0] == "end"
     assert_finished(site, streaming)
     assert site.kinds(streaming) == ALL_STEPS
