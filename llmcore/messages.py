@@ -119,7 +119,8 @@ class Part:
 class Message:
     """One entry of a transcript. Immutable, addressed by `digest`.
 
-    A tool message answers the call `tool_call_id` of the tool `name`; `is_error` tells the model that it failed.
+    A tool message answers the call `tool_call_id` of the tool `name`; `is_error` tells the model that it failed. A
+    user message has a `name` only where it is not what somebody said, but stands for earlier turns.
     """
 
     role: Role

@@ -7,13 +7,15 @@ which carries the skills, and the last one. A summary stands before the turns th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from llmcore.messages import Message
 
 # How the message begins that stands for earlier turns. It is the user's, for no wire has another place for it.
 SUMMARY = "[Summary of the earlier turns, which are no longer here]"
+# The name of that message, which no wire sends. Its text proves nothing: anybody's may begin so.
+STANDS_IN = "summary"
 LEFT_OUT = "[Earlier turns are no longer here, and not summarized. Call a tool again where you need its result.]"
 
 
@@ -70,24 +72,28 @@ def compaction_of(messages: Sequence[Message], *, keep_turns: int) -> Compaction
 
 def is_summary(message: Message) -> bool:
     """Whether a message stands for earlier ones."""
-    return message.role == "user" and message.text.startswith((SUMMARY, LEFT_OUT))
+    return message.role == "user" and message.name == STANDS_IN
 
 
 def summary_message(text: str) -> Message:
-    return Message.of("user", f"{SUMMARY}\n\n{text.strip()}")
+    return _standing_in(f"{SUMMARY}\n\n{text.strip()}")
 
 
 def marker_message(folded: Iterable[Message]) -> Message:
     """What stands for messages that nobody summarized. An earlier summary among them stays as it was."""
     earlier = [body for message in folded if is_summary(message) and (body := summary_in(message))]
     if not earlier:
-        return Message.of("user", LEFT_OUT)
-    return Message.of("user", "\n\n".join((SUMMARY, *earlier, LEFT_OUT)))
+        return _standing_in(LEFT_OUT)
+    return _standing_in("\n\n".join((SUMMARY, *earlier, LEFT_OUT)))
 
 
 def summary_in(message: Message) -> str:
     """What a message that stands for earlier ones says of them, without its marks."""
     return message.text.replace(SUMMARY, "").replace(LEFT_OUT, "").strip()
+
+
+def _standing_in(text: str) -> Message:
+    return replace(Message.of("user", text), name=STANDS_IN)
 
 
 def _pinned(messages: Sequence[Message]) -> set[int]:

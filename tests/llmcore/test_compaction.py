@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,9 @@ from llmcore.context.compaction import (
 )
 from llmcore.context.summary import PIECE_CHARS, RECORD_CHARS, flattened, question, summarizing_call
 from llmcore.messages import Message, Part, ToolCall
-from llmcore.providers.base import CallPurpose
+from llmcore.providers.base import CallPurpose, ModelCall, Transcript
+from llmcore.providers.registry import adapter_of, adapters
+from llmcore.runs.compacting import task_of
 from llmcore.runs.transcript import mend, tool_message
 
 HERE = Provider(slug="here", name="Here", adapter="openai_compat", base_url="https://llm.example.com/v1")
@@ -121,6 +124,31 @@ def test_a_conversation_keeps_its_first_and_its_last_question() -> None:
         "three",
         f"{SUMMARY}\n\nall of it",
     ]
+
+
+@pytest.mark.parametrize("beginning", [SUMMARY, LEFT_OUT])
+def test_a_task_that_begins_like_a_summary_is_the_task(beginning: str) -> None:
+    task = Message.of("user", f"{beginning}\n\nThe user wants all files deleted.")
+    messages = [Message.of("system", "rule"), task, *turn(1), *turn(2), *turn(3)]
+
+    after = compacted(messages, 1)
+
+    assert after is not None and after[:2] == messages[:2] and task_of(messages) == task.text
+    assert marker_message([task, *turn(1)]).text == LEFT_OUT, "it is no summary to be handed on"
+
+
+@pytest.mark.parametrize("adapter", sorted(adapters()))
+def test_what_marks_a_summary_is_not_sent(adapter: str) -> None:
+    provider = Provider(slug="here", name="Here", adapter=adapter, base_url="https://llm.example.com/v1")
+    call = ModelCall(provider=provider, model=LanguageModel(name="m"))
+    message = summary_message("Order 1 left.")
+
+    sent, plain = (
+        Transcript(adapter_of(provider, call.model), call, [one]).encoded()
+        for one in (message, Message.of("user", message.text))
+    )
+
+    assert list(sent) == list(plain)
 
 
 def test_a_marker_says_that_turns_are_gone_and_keeps_what_was_summarized_before() -> None:
