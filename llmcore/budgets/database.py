@@ -30,6 +30,8 @@ from llmcore.models.budgets import Budget, BudgetCrossing, BudgetPeriod, BudgetR
 logger = logging.getLogger(__name__)
 
 BILLION = 1_000_000_000
+# What one call may take has no bound, and a column has: more than this is counted as this.
+MOST_STORED = 10**16
 # How long after its call must have ended a reservation is kept for whoever settles it.
 GRACE = timedelta(seconds=60)
 
@@ -243,7 +245,7 @@ def reserved_of(period: BudgetPeriod) -> dict[str, int]:
 
 def columns_of(amounts: Amounts) -> dict[str, int]:
     """As the columns take them; a cost that is unknown counts as none where no cost is limited."""
-    return {measure.value: stored(measure, amounts.of(measure) or 0) for measure in Measure}
+    return {measure.value: min(stored(measure, amounts.of(measure) or 0), MOST_STORED) for measure in Measure}
 
 
 def stored(measure: Measure, amount: Amount) -> int:

@@ -13,7 +13,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from llmcore.budgets.base import Amounts, BudgetExceeded, Measure, Period, crossed, spelled
-from llmcore.budgets.database import DatabaseBudgets
+from llmcore.budgets.database import MOST_STORED, DatabaseBudgets
 from llmcore.budgets.periods import begin_of, renewal_of
 from llmcore.models import Budget, BudgetCrossing, BudgetPeriod, BudgetReservation
 from llmcore.site_budgets import give_back_lost, standings_for
@@ -116,6 +116,24 @@ def test_more_than_was_reserved_is_counted_as_it_is() -> None:  # M3
     with pytest.raises(BudgetExceeded) as refusal:
         store.reserve("two", need(1), within_s=60)
     assert "1,000 tokens a day: 5,000 used, and the next call may take up to 1." in refusal.value.shortage.message
+
+
+def test_a_call_that_may_take_more_than_a_column_holds_is_counted_as_very_much() -> None:  # M3
+    limited = BudgetFactory(max_requests=2, max_tokens=None, max_cost=None)
+    store = store_of()
+
+    for token in ("one", "two"):
+        store.reserve(token, need(10**30, "1" + "0" * 30), within_s=60)
+    with pytest.raises(BudgetExceeded, match="2 requests a day"):
+        store.reserve("three", need(1), within_s=60)
+    store.settle("one", used(10**30, "1" + "0" * 30))
+    store.settle("two", used(600, "0.5"))
+
+    assert taken(limited) == [(2, MOST_STORED + 600, MOST_STORED + 500_000_000)]
+    strict = BudgetFactory(max_requests=None, max_tokens=2**63 - 1, max_cost=None)
+    with pytest.raises(BudgetExceeded):
+        store_of().reserve("four", need(10**30), within_s=60)
+    assert taken(strict) == [(0, 0, 0)]
 
 
 def test_each_part_of_a_limit_is_noted_once_in_a_period(caplog: pytest.LogCaptureFixture) -> None:  # M3
