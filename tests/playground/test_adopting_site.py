@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from llmcore.conf import CONTENT_SECURITY_POLICY
-from playground.management.commands.llm_run import user_of
+from playground.management.running import user_of
 from tests.factories import UserFactory
 from tests.playground.recorded import finished_run
 
