@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmcore.errors import advice_of
+from llmcore.errors import UNSENT, advice_of
 from llmcore.runs.outcome import EndReason
 from llmcore.usage import Usage
 from playground.models import GO_ON, Run
@@ -153,8 +153,8 @@ def _foreseen(run: Run, plan: Plan, steps: StepList) -> str:
 def _next(run: Run, reason: EndReason) -> str:
     if reason == EndReason.PROVIDER_FAILED:
         return advice_of(run.error or {}) or "The failed step shows what came back."
-    if reason == EndReason.BUDGET_EXHAUSTED and run.continuable:
-        return advice_of(run.error or {}) or NEXT[reason]
+    if reason == EndReason.BUDGET_EXHAUSTED and run.continuable and (run.error or {}).get("kind") in UNSENT:
+        return advice_of(run.error or {})
     if reason in GO_ON and not run.continuable:
         return "It can't go on any more: what it needs for that is no longer stored as it was."
     if reason == EndReason.CANCELLED and not run.rounds:
