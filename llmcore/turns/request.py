@@ -10,11 +10,13 @@ from typing import Any
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, Part, ToolSpec
 from llmcore.providers.json_text import decode_json
+from llmcore.redaction import storable
 from llmcore.tools.arguments import objections, validator_for
 
 MAX_MESSAGES = 2_000
 MAX_TOOLS = 500
 MAX_NAME = 200
+LOOKED_UP = ("configuration", "user")
 
 _TEXT = {"type": "string"}
 _NAME = {"type": "string", "minLength": 1, "maxLength": MAX_NAME}
@@ -146,7 +148,8 @@ def _read(body: bytes, what: str) -> dict[str, JSON]:
         raise InvalidBody(f"The body is not JSON: {error}") from error
     if found := objections(_validator(what), data):
         raise InvalidBody("The body is not what it has to be. " + "; ".join(found))
-    return dict(data)
+    # A database takes not all that JSON can spell.
+    return {**data, **{name: storable(data[name]) for name in LOOKED_UP if name in data}}
 
 
 @cache

@@ -226,6 +226,24 @@ def test_strange_but_well_formed_bodies_end_in_an_answer_in_json(ask: Ask, chang
     assert response.status_code in (200, 400, 422, 502) and "error" in response.json()
 
 
+@pytest.mark.parametrize("name", ["a\x00b", "a\ud800b", "\udfff"])
+def test_a_name_that_no_database_takes_names_nothing(ask: Ask, name: str) -> None:  # M4
+    row = ConfigurationFactory(tool_groups=["workspace"], workspace="shop")
+    action = {"configuration": row.slug, "name": "read_file", "arguments": {"path": "orders.csv"}}
+
+    for body, what in (
+        ({"configuration": name, "messages": HI}, "llm-turn"),
+        ({"configuration": row.slug, "messages": HI, "user": name}, "llm-turn"),
+        ({**action, "configuration": name}, "actions"),
+        ({**action, "user": name}, "actions"),
+    ):
+        response = ask(body, what=what)
+        assert response.status_code in (400, 422) and "error" in response.json()
+    for tool, argument in (("read_file", "path"), ("terminal", "command"), (name, "path")):
+        response = ask({**action, "name": tool, "arguments": {argument: name}}, what="actions")
+        assert response.status_code == 200 and response.json()["ruling"] in ("auto_approve", "require", "deny")
+
+
 def test_too_much_is_refused(ask: Ask, settings: Settings) -> None:  # M4
     settings.LLM_MAX_REQUEST_BYTES = 1_000
     response = ask({"configuration": "x", "messages": HI, "user": "y" * 2_000})
