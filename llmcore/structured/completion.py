@@ -122,7 +122,7 @@ async def complete(
         check = ready.expected.check(outcome.answer) if outcome.reason is EndReason.INVALID_ANSWER else None
         outcome = replace(outcome, detail=redact(outcome.detail))
         raise CompletionFailed(ready.request.prompt, outcome, check.objections if check else ())
-    return _answer(ready, outcome, tally, attempts=end.state.repairs_used + 1)
+    return _answer(ready, outcome, tally, attempts=end.state.repairs_used + 1, redact=redact)
 
 
 def initial_state(ready: Ready) -> RunState:
@@ -135,14 +135,16 @@ def initial_state(ready: Ready) -> RunState:
     )
 
 
-def _answer(ready: Ready, outcome: Outcome, tally: _Tally, *, attempts: int) -> StructuredAnswer:
+def _answer(
+    ready: Ready, outcome: Outcome, tally: _Tally, *, attempts: int, redact: Callable[[str], str]
+) -> StructuredAnswer:
     check, schema = ready.expected.check(outcome.answer), ready.expected.schema
     call = tally.calls[-1][0]
     asked = asked_of(Route(provider=call.provider, model=call.model), schema)
     return StructuredAnswer(
         data=check.data,
         value=check.value,
-        target=_made_into(ready, check.value),
+        target=_made_into(ready, check.value, redact),
         configuration=ready.configuration.slug,
         provider=call.provider.slug,
         model=call.model.name,
@@ -157,13 +159,14 @@ def _answer(ready: Ready, outcome: Outcome, tally: _Tally, *, attempts: int) -> 
     )
 
 
-def _made_into(ready: Ready, value: JSON) -> Any:
-    """The value as the type of the request; CompletionFailed where the schema lets through what the type doesn't."""
+def _made_into(ready: Ready, value: JSON, redact: Callable[[str], str]) -> Any:
+    """The value as the type of the request; CompletionFailed where the schema lets through what the type doesn't. What
+    the type says of it may quote it."""
     target = ready.request.target
     if target is None:
         return None
     try:
         return converter_of(target)(value, "")
     except (ToolError, TypeError, KeyError, ValueError, AttributeError) as error:
-        detail = f"The valid answer can't be made into {getattr(target, '__qualname__', target)}: {error}"
+        detail = f"The valid answer can't be made into {getattr(target, '__qualname__', target)}: {redact(str(error))}"
         raise CompletionFailed(ready.request.prompt, Outcome(reason=EndReason.INVALID_ANSWER, detail=detail)) from error

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -267,6 +268,24 @@ async def test_a_target_that_does_not_fit_the_schema_is_said(bench: LoopBench, m
 
     with pytest.raises(CompletionFailed, match="can't be made into Other"):
         await answer(bench, make(target=Other))
+
+
+@dataclass(frozen=True)
+class Dated:
+    names: tuple[str, ...]
+    count: int
+    note: date
+
+
+async def test_what_a_target_says_of_a_value_is_cleaned_of_secrets(
+    bench: LoopBench, make: Callable[..., Ready]
+) -> None:
+    bench.script(Turn(text='{"names": ["Ada"], "count": 1, "note": "key-of-the-site"}'))
+
+    with pytest.raises(CompletionFailed, match="can't be made into Dated") as raised:
+        await answer(bench, make(target=Dated), redact=lambda text: text.replace("key-of-the-site", "•••"))
+
+    assert "•••" in str(raised.value) and "key-of-the-site" not in str(raised.value)
 
 
 async def test_without_a_trace_nothing_is_recorded(bench: LoopBench, make: Callable[..., Ready]) -> None:
