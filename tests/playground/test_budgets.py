@@ -11,12 +11,14 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from llmcore.budgets.database import DatabaseBudgets
 from llmcore.findings import RunView, find
 from llmcore.models import Budget, BudgetCrossing, BudgetReservation, UsageRecord
 from llmcore.providers.scripted.scenario import Turn
 from llmcore.site_budgets import standings
 from llmcore.tools.base import Effect, Tool
 from llmcore.trace import RunStep, StepKind
+from playground.claims import claim_run
 from playground.models import Run
 from playground.privacy import PrivacyLevel
 from playground.services.continue_run import continue_run, requeue_interrupted
@@ -25,6 +27,7 @@ from playground.services.preview_run import preview_run
 from playground.services.start_run import RunRequest, write_run
 from playground.services.sweep import sweep
 from tests.factories import BudgetFactory, ConfigurationFactory, LanguageModelFactory, UserFactory
+from tests.llmcore.budget_callers import need, used
 from tests.playground.driven import Script, call, in_background, script, site_tool, wait_for
 from tests.playground.workers import kinds
 
@@ -158,21 +161,22 @@ def test_a_fallback_reserves_anew_at_its_own_price() -> None:  # M3
 
 
 def test_what_a_lost_worker_had_reserved_is_given_back() -> None:  # M3, D3
-    slow = Turn(text="Good day.", delay_s=4.0, usage=USED)
     budget = BudgetFactory(max_tokens=10_000)
-    with script(slow, max_tokens=60) as model:
-        run = write_run(request=model.request(), by=None)
-        with in_background(lambda: drive_run(run_id=run.pk, worker="test")):
-            wait_for(lambda: model.model.requests)
-            assert BudgetReservation.objects.filter(run_id=run.pk).exists()
-            Run.objects.filter(pk=run.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
-            sweep(now=timezone.now())
-            (standing,) = standings([budget], now=timezone.now())
-            assert standing.reserved == 0
-            # What was sent is gone.
-            assert 0 < standing.used < 60
-    (after,) = standings([budget], now=timezone.now())
-    assert after.used == standing.used, "who was lost changes nothing afterwards"
+    run = write_run(request=RunRequest(configuration=ConfigurationFactory().slug, prompt="Hello?"), by=None)
+    assert claim_run(run_id=run.pk, worker="lost", now=timezone.now())
+    store = DatabaseBudgets(configuration_id=None, user_id=None, run_id=run.pk)
+    store.reserve("lost", need(900, sent=40), within_s=600)
+    sweep(now=timezone.now())
+    assert BudgetReservation.objects.exists(), "its worker is heard of"
+
+    Run.objects.filter(pk=run.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+    sweep(now=timezone.now())
+    (standing,) = standings([budget], now=timezone.now())
+    # What was sent is gone.
+    assert (standing.reserved, standing.used) == (0, 40)
+    assert not store.settle("lost", used(500)), "who was lost changes nothing afterwards"
+    (standing,) = standings([budget], now=timezone.now())
+    assert standing.used == 40
 
 
 def test_a_cancelled_call_counts_what_was_sent() -> None:  # M1, M3
