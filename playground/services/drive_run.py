@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from llmcore import store
 from llmcore.budgets.run import RunBudgets
-from llmcore.errors import LLMError, SecretUnavailable
+from llmcore.errors import InvalidInput, LLMError, SecretUnavailable
 from llmcore.metering.client import ModelClient, open_http
 from llmcore.redaction import Redactor
 from llmcore.runs.hooks import Hooks
@@ -270,7 +270,9 @@ class Drive:
         if isinstance(error, LLMError):
             logger.warning("run %s can't be driven: %s", self._run.pk, text)
             message = self._redactor.patterns(str(error))
-            return ErrorData(message=message, advice=advice_on(error), kind="configuration", traceback=None)
+            # What is said of an input may quote it, so it is content.
+            kind = "input" if isinstance(error, InvalidInput) else "configuration"
+            return ErrorData(message=message, advice=advice_on(error), kind=kind, traceback=None)
         logger.error("run %s failed: %s", self._run.pk, text)
         return ErrorData(
             message=INTERNAL, advice=advice_on(error), kind="internal_error", traceback=self._trace.keep(text)

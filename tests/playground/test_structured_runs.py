@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from playground.services.start_run import RunRequest, write_run
 from playground.services.sweep import sweep
 from playground.structured_run import GivenInput
 from tests.factories import ConfigurationFactory, UserFactory
-from tests.llmcore.prompt_packs import FILES, INVALID, SCHEMA, VALID
+from tests.llmcore.prompt_packs import FILES, INPUTS, INVALID, SCHEMA, VALID
 from tests.playground.database import empty_search_index, found_in_database
 from tests.playground.driven import Script, in_background, script, wait_for
 from tests.playground.shown import text_of
@@ -348,6 +349,20 @@ def test_what_is_given_and_answered_is_kept_as_the_privacy_level_says(
     assert run.request["structured"]["prompt"] == "test.names"
     assert run.plan is not None and run.plan["structured"]["checkpoint_key"] == run.plan["fingerprint"]
     assert run.title == (run.configuration_name if level is PrivacyLevel.METADATA else "test.names")
+
+
+def test_the_reason_of_a_run_that_could_not_start_quotes_no_input_at_metadata_privacy(
+    tmp_path: Path, settings: Settings
+) -> None:
+    settings.LLM_PRIVACY_LEVEL = PrivacyLevel.METADATA.value
+    empty_search_index()
+    inputs = tuple(replace(given, media_type="application/json", project=None) for given in INPUTS)
+    with site_prompt(tmp_path / "json", inputs=inputs), script(Turn(text=VALID)) as model:
+        run = run_of(model, structured=structured('{"xqinputzx": 1, "xqinputzx": 2}'))
+
+    assert run.status == "failed" and run.error is not None and run.error["kind"] == "input"
+    assert "message" not in run.error and not run.detail
+    assert found_in_database("xqinputzx") == {}
 
 
 def test_the_page_of_a_run_without_contents_still_says_how_its_answer_was_checked(
