@@ -81,10 +81,14 @@ class DatabaseBudgets:
         """All or nothing. The rows are taken in one order, so that two calls can't wait for each other; the first
         statement writes, so that SQLite locks at once."""
         most = columns_of(need.most)
+        taken = []
         for period in periods:
             row = BudgetPeriod.objects.filter(fits(period.budget, need), pk=period.pk)
-            if not row.update(**{name: F(name) + amount for name, amount in most.items()}):
+            if row.update(**{name: F(name) + amount for name, amount in most.items()}):
+                taken.append(period)
+            elif BudgetPeriod.objects.filter(pk=period.pk).exists():
                 raise BudgetExceeded(shortage_of(period, need))
+            # Else somebody has deleted the budget just now: it limits nothing.
         if BudgetReservation.objects.filter(token=token).exists():
             # Asked again after a connection was lost: it had come through.
             transaction.set_rollback(True)
@@ -100,7 +104,7 @@ class DatabaseBudgets:
                 sent_cost=sent["cost"],
                 **most,
             )
-            for period in periods
+            for period in taken
         )
 
 
@@ -198,7 +202,8 @@ def settle_rows(rows: Sequence[BudgetReservation], used: Amounts | None, *, now:
         else:
             spent = columns_of(used)
         period = BudgetPeriod.objects.filter(pk=row.period_id)
-        period.update(**{name: F(name) + amount - getattr(row, name) for name, amount in spent.items()})
+        if not period.update(**{name: F(name) + amount - getattr(row, name) for name, amount in spent.items()}):
+            continue
         crossings += _cross(period.select_related("budget").get(), run_id=row.run_id, now=now)
     for crossing in crossings:
         logger.warning(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -226,6 +227,21 @@ def test_a_raised_limit_holds_at_once() -> None:  # M3
 
 
 @beside
+def test_a_budget_that_is_deleted_in_the_midst_of_a_call_limits_nothing() -> None:
+    gone, kept = BudgetFactory(max_tokens=1), BudgetFactory(max_tokens=1_000)
+
+    class Overtaken(DatabaseBudgets):
+        def _take(self, *of: Any, **more: Any) -> None:
+            gone.delete()
+            super()._take(*of, **more)
+
+    Overtaken(configuration_id=None, user_id=None).reserve("one", need(600), within_s=60)
+    assert taken(kept) == [(1, 600, 0)]
+
+    kept.delete()
+    assert store_of().settle("one", used(150)) == []
+
+
 def test_no_limit_is_broken_by_many_processes(start_caller: StartCaller) -> None:  # M3
     budget = BudgetFactory(max_tokens=3_000)
     BudgetFactory(period="month", max_requests=1_000)
