@@ -268,10 +268,11 @@ class Drive:
     def _explain(self, error: BaseException) -> ErrorData:
         text = self._redactor.render_exception(error)
         if isinstance(error, LLMError):
-            logger.warning("run %s can't be driven: %s", self._run.pk, text)
-            message = self._redactor.patterns(str(error))
-            # What is said of an input may quote it, so it is content.
+            # What is said of an input may quote it, so it is content and not for the log.
             kind = "input" if isinstance(error, InvalidInput) else "configuration"
+            reason = "an input is invalid" if kind == "input" else text
+            logger.warning("run %s can't be driven: %s", self._run.pk, reason)
+            message = self._redactor.patterns(str(error))
             return ErrorData(message=message, advice=advice_on(error), kind=kind, traceback=None)
         logger.error("run %s failed: %s", self._run.pk, text)
         return ErrorData(

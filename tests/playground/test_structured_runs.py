@@ -352,7 +352,7 @@ def test_what_is_given_and_answered_is_kept_as_the_privacy_level_says(
 
 
 def test_the_reason_of_a_run_that_could_not_start_quotes_no_input_at_metadata_privacy(
-    tmp_path: Path, settings: Settings
+    tmp_path: Path, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.LLM_PRIVACY_LEVEL = PrivacyLevel.METADATA.value
     empty_search_index()
@@ -363,6 +363,7 @@ def test_the_reason_of_a_run_that_could_not_start_quotes_no_input_at_metadata_pr
     assert run.status == "failed" and run.error is not None and run.error["kind"] == "input"
     assert "message" not in run.error and not run.detail
     assert found_in_database("xqinputzx") == {}
+    assert "can't be driven: an input is invalid" in caplog.text and "xqinputzx" not in caplog.text
 
 
 def test_the_page_of_a_run_without_contents_still_says_how_its_answer_was_checked(
