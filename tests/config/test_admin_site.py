@@ -28,10 +28,16 @@ def test_runs_stand_under_the_heading_of_the_runtime() -> None:
     assert shown["LLM"] == sorted(shown["LLM"], key=lambda name: name.lower())
 
 
-def test_runs_have_a_heading_of_their_own_for_those_who_see_nothing_else() -> None:
+def test_those_who_see_runs_only_find_them_under_the_same_heading() -> None:
     shown = headings(UserFactory(permissions=["playground.view_run"]))
 
-    assert shown == {"LLM playground": ["Playground runs", "Proposed actions"]}
+    assert shown == {"LLM": ["Calls in flight", "Playground runs", "Proposed actions"]}
+
+
+def test_what_belongs_to_the_pages_has_a_heading_of_its_own_for_those_who_see_nothing_else() -> None:
+    shown = headings(UserFactory(permissions=["playground.view_decisionrecord"]))
+
+    assert shown == {"LLM playground": ["Decisions"]}
 
 
 def test_the_playground_has_one_name_in_all_breadcrumbs() -> None:

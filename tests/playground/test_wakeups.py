@@ -188,7 +188,7 @@ def test_every_change_of_a_run_is_told_once_it_is_there(settings: Settings, redi
                 assert messages() == []
             assert messages() == [(channel_of(other.pk), str(other.pk))]
 
-            Run.objects.filter(pk=other.pk).update(status="interrupted")
+            Run.objects.filter(pk=other.pk).update(status="interrupted", reason="interrupted")
             assert requeue_interrupted(other)
             assert len(messages()) == 1
 
