@@ -67,6 +67,16 @@ def test_figures_stand_with_their_change(client: Client, user: User) -> None:
     assert "B is faster and cheaper" in figures
 
 
+def test_a_run_that_only_waited_longer_is_no_slower(client: Client, user: User) -> None:
+    work = {"model_ms": 1_000.0, "tool_ms": 0.0, "overhead_ms": 0.0}
+    a = finished_run(user, **work, wall_ms=9_000.0, queue_ms=5_000.0, permit_ms=1_000.0, approval_ms=2_000.0)
+    b = finished_run(user, **work, wall_ms=1_000.0, queue_ms=0.0)
+    slow = finished_run(user, **{**work, "model_ms": 3_000.0}, wall_ms=3_000.0, queue_ms=0.0)
+
+    assert "faster" not in section(html_of(client, a, b), "h-figures")
+    assert "A is faster" in section(html_of(client, a, slow), "h-figures")
+
+
 def test_times_are_spelled_as_on_the_pages_of_the_runs(client: Client, user: User) -> None:
     """Rounded each for itself, the parts would be 0.02 s and 0.02 s of 0.03 s."""
     times = {"wall_ms": 30.0, "model_ms": 15.0, "tool_ms": 15.0, "overhead_ms": 0.0}

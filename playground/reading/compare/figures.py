@@ -64,6 +64,12 @@ def _without_approval(run: Run) -> float | None:
     return None if run.wall_ms is None else run.wall_ms - (run.approval_ms or 0.0)
 
 
+def _at_work(run: Run) -> float | None:
+    """Without what it waited for: a worker, permits, people."""
+    waited = (run.queue_ms, run.permit_ms, run.approval_ms)
+    return None if run.wall_ms is None else run.wall_ms - sum(ms or 0.0 for ms in waited)
+
+
 def _cached(run: Run) -> float | None:
     if run.cache_read_input_tokens is None or not run.input_tokens:
         return None
@@ -119,12 +125,13 @@ def figure_of(measure: _Measure, runs: Sequence[Run]) -> Figure:
 
 
 def verdict(sides: Sequence[Side]) -> str:
-    """Which of two runs that completed was faster and cheaper, in a sentence; empty where that can't be said."""
+    """Which of two runs that completed was faster and cheaper, in a sentence; empty where that can't be said. What a
+    run waited for makes it no slower: nothing of what was compared has to do with it."""
     a, b = (side.run for side in sides)
     if not (a.reason == b.reason == "completed"):
         return ""
     words: dict[str, list[str]] = {}
-    for word, value in (("faster", _wall), ("cheaper", _cost)):
+    for word, value in (("faster", _at_work), ("cheaper", _cost)):
         one, other = value(a), value(b)
         if one is None or other is None or abs(one - other) <= NOTABLE * max(one, other):
             continue
