@@ -226,7 +226,6 @@ def test_a_raised_limit_holds_at_once() -> None:  # M3
     store.reserve("one", need(200), within_s=60)
 
 
-@beside
 def test_a_budget_that_is_deleted_in_the_midst_of_a_call_limits_nothing() -> None:
     gone, kept = BudgetFactory(max_tokens=1), BudgetFactory(max_tokens=1_000)
 
@@ -242,6 +241,7 @@ def test_a_budget_that_is_deleted_in_the_midst_of_a_call_limits_nothing() -> Non
     assert store_of().settle("one", used(150)) == []
 
 
+@beside
 def test_no_limit_is_broken_by_many_processes(start_caller: StartCaller) -> None:  # M3
     budget = BudgetFactory(max_tokens=3_000)
     BudgetFactory(period="month", max_requests=1_000)
