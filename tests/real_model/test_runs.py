@@ -44,7 +44,7 @@ def test_a_run_answers_with_what_the_model_wrote(site: Site, skill: Skill, snipp
     run = result.run
     sent = json.loads(bytes(result.exchange.request_body))
     assert (run.status, run.reason, run.rounds) == ("completed", "completed", 1)
-    assert [step.kind for step in result.steps] == [StepKind.REQUEST, StepKind.RESPONSE]
+    assert [step.kind for step in result.steps] == [StepKind.REQUEST, StepKind.CONTEXT, StepKind.RESPONSE]
     assert [message["role"] for message in sent["messages"]] == ["system", "system", "user"]
     assert snippet.body in sent["messages"][1]["content"] and skill.body in json.dumps(sent["messages"][2])
     assert sent["stream"] is True and "tools" not in sent
