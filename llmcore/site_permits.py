@@ -6,9 +6,10 @@ from django.db import connections
 
 from llmcore import configuration as values
 from llmcore.conf import most_calls_in_flight, settings
+from llmcore.database_access import reached
 from llmcore.models import Provider
-from llmcore.permits.base import Ceiling, Ticket, TicketStore
-from llmcore.permits.database import DatabaseTickets, reached
+from llmcore.permits.base import Ceiling, StoreAway, Ticket, TicketStore
+from llmcore.permits.database import DatabaseTickets
 from llmcore.permits.line import PermitLine
 from llmcore.permits.redis import RedisTickets
 
@@ -37,5 +38,5 @@ def tickets_now() -> list[Ticket]:
 def ceiling_of(provider: values.Provider) -> Ceiling:
     """The limits as they are now: those of a run may have been changed since it began."""
     found = Provider.objects.filter(slug=provider.slug).values_list("max_calls_in_flight", flat=True)
-    calls = next(iter(reached(lambda: list(found))), provider.max_calls_in_flight)
+    calls = next(iter(reached(lambda: list(found), away=StoreAway)), provider.max_calls_in_flight)
     return Ceiling(calls=calls, total=most_calls_in_flight())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
@@ -26,21 +26,37 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return False
 
 
-@admin.register(Run)
-class RunAdmin(ReadOnlyAdmin):
-    """The entry "Playground runs"."""
+class PageEntry(ReadOnlyAdmin):
+    """An entry that leads to a page of the playground, for those who see runs."""
 
-    def has_view_permission(self, request: HttpRequest, obj: Run | None = None) -> bool:
+    page: ClassVar[str]
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         user = request.user
-        if obj is not None:
-            return visible_runs(user).filter(pk=obj.pk).exists()
         return user.has_perm("playground.view_run") or user.has_perm("playground.view_all_runs")
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        return redirect("playground:runs")
+        return redirect(self.page)
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        return redirect(self.page)
+
+
+@admin.register(Run)
+class RunAdmin(PageEntry):
+    """The entry "Playground runs"."""
+
+    page = "playground:runs"
+
+    def has_view_permission(self, request: HttpRequest, obj: Run | None = None) -> bool:
+        if obj is not None:
+            return visible_runs(request.user).filter(pk=obj.pk).exists()
+        return super().has_view_permission(request)
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
@@ -49,43 +65,17 @@ class RunAdmin(ReadOnlyAdmin):
 
 
 @admin.register(ProposedAction)
-class ProposedActionAdmin(ReadOnlyAdmin):
+class ProposedActionAdmin(PageEntry):
     """The entry "Proposed actions"; `playground.menu` adds how many wait."""
 
-    def has_view_permission(self, request: HttpRequest, obj: ProposedAction | None = None) -> bool:
-        user = request.user
-        return user.has_perm("playground.view_run") or user.has_perm("playground.view_all_runs")
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
-
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        return redirect("playground:actions")
-
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
-        return redirect("playground:actions")
+    page = "playground:actions"
 
 
 @admin.register(PermitTicket)
-class CallsInFlightAdmin(ReadOnlyAdmin):
+class CallsInFlightAdmin(PageEntry):
     """The entry "Calls in flight", also where Redis counts them."""
 
-    def has_view_permission(self, request: HttpRequest, obj: PermitTicket | None = None) -> bool:
-        user = request.user
-        return user.has_perm("playground.view_run") or user.has_perm("playground.view_all_runs")
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
-
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        return redirect("playground:calls")
-
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
-        return redirect("playground:calls")
+    page = "playground:calls"
 
 
 @admin.register(DecisionRecord)

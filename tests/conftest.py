@@ -9,7 +9,7 @@ import pytest_django
 from django.db import connection
 from hypothesis import settings
 
-from tests.services import redis_server
+from tests.services import Redis, redis_server
 
 # How long an example takes says only how busy the machine is.
 settings.register_profile("tests", deadline=None)
@@ -25,6 +25,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def redis_url() -> Iterator[str]:
     with redis_server() as url:
         yield url
+
+
+@pytest.fixture
+def server() -> Iterator[Redis]:
+    """A Redis that the test may stop."""
+    started = Redis()
+    started.start()
+    yield started
+    started.stop()
 
 
 @pytest.fixture(scope="session")

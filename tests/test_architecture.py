@@ -23,6 +23,7 @@ DJANGO_PARTS = (
     "llmcore.budgets.database",
     "llmcore.forms",
     "llmcore.conf",
+    "llmcore.database_access",
     "llmcore.diagnostics",
     "llmcore.llm_tools",
     "llmcore.recent_records",

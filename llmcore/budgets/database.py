@@ -6,9 +6,8 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import ROUND_CEILING, Decimal
-from typing import TypeVar
 
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import transaction
 from django.db.models import F, Q, QuerySet, Sum
 from django.utils import timezone
 
@@ -25,6 +24,7 @@ from llmcore.budgets.base import (
     Shortage,
 )
 from llmcore.budgets.periods import begin_of, renewal_of
+from llmcore.database_access import reached
 from llmcore.models.budgets import Budget, BudgetCrossing, BudgetPeriod, BudgetReservation
 
 logger = logging.getLogger(__name__)
@@ -34,8 +34,6 @@ BILLION = 1_000_000_000
 MOST_STORED = 10**16
 # How long after its call must have ended a reservation is kept for whoever settles it.
 GRACE = timedelta(seconds=60)
-
-Result = TypeVar("Result")
 
 
 class DatabaseBudgets:
@@ -58,11 +56,12 @@ class DatabaseBudgets:
         return budgets_for(configuration_id=self._configuration_id, user_id=self._user_id)
 
     def reserve(self, token: str, need: Need, *, within_s: float) -> None:
-        reached(lambda: self._reserve(token, need, within_s))
+        reached(lambda: self._reserve(token, need, within_s), away=BudgetsAway)
 
     def settle(self, token: str, used: Amounts | None) -> list[Crossing]:
-        rows = reached(lambda: list(BudgetReservation.objects.filter(token=token).order_by("period_id")))
-        return reached(lambda: settle_rows(rows, used, now=self._now()))
+        found = BudgetReservation.objects.filter(token=token).order_by("period_id")
+        rows = reached(lambda: list(found), away=BudgetsAway)
+        return reached(lambda: settle_rows(rows, used, now=self._now()), away=BudgetsAway)
 
     def _reserve(self, token: str, need: Need, within_s: float) -> None:
         now = self._now()
@@ -262,13 +261,3 @@ def stored(measure: Measure, amount: Amount) -> int:
 
 def shown(measure: Measure, amount: int) -> Amount:
     return Decimal(amount) / BILLION if measure is Measure.COST else amount
-
-
-def reached(access: Callable[[], Result]) -> Result:
-    """What `access` gives; BudgetsAway where the database is away."""
-    try:
-        return access()
-    except (OperationalError, InterfaceError) as error:
-        # The next access opens another one.
-        connection.close()
-        raise BudgetsAway(str(error)) from error

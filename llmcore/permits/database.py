@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
 
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
+from llmcore.database_access import reached
 from llmcore.models import PermitTicket
 from llmcore.permits.base import LEASE_S, Ceiling, Place, StoreAway, Ticket, next_granted, place_of
 
 SECOND = 1_000_000
 # Any number that no other advisory lock of the database has.
 LOCK = 0x6C6C6D5F7065726D
-
-Result = TypeVar("Result")
 
 
 class DatabaseTickets:
@@ -26,13 +23,13 @@ class DatabaseTickets:
         self.lease_s = lease_s
 
     def look(self, ticket: Ticket) -> Place:
-        return reached(lambda: self._glance(ticket) or self._enter(ticket))
+        return reached(lambda: self._glance(ticket) or self._enter(ticket), away=StoreAway)
 
     def leave(self, token: str) -> None:
-        reached(lambda: _leave(token))
+        reached(lambda: _leave(token), away=StoreAway)
 
     def tickets(self) -> list[Ticket]:
-        return reached(_living)
+        return reached(_living, away=StoreAway)
 
     def _glance(self, ticket: Ticket) -> Place | None:
         """Where the ticket stands, by reading alone; `None` where there is something to write."""
@@ -122,13 +119,3 @@ def ticket_of(row: PermitTicket) -> Ticket:
         held=row.held_since is not None,
         since=row.order if row.held_since is None else row.held_since,
     )
-
-
-def reached(access: Callable[[], Result]) -> Result:
-    """What `access` gives; StoreAway where the database is away."""
-    try:
-        return access()
-    except (OperationalError, InterfaceError) as error:
-        # The next access opens another one.
-        connection.close()
-        raise StoreAway(str(error)) from error

@@ -15,11 +15,9 @@ from llmcore.tools.replacement import Replacement
 from llmcore.versions import KINDS
 from playground.forms import replacements, variables
 from playground.forms.new_run_options import Option, ParameterInput, ToolOption, ToolOptionGroup
+from playground.forms.raw_capture import RawCapture, capture_raw_field
 from playground.forms.replacements import ReplacementInput
 from playground.forms.variables import VariableInput
-from playground.numbers import plural
-from playground.privacy import raw_capture_refused
-from playground.retention import Retention
 from playground.services.run_choices import RunChoices, TextChoice, ToolChoice
 from playground.services.start_run import MAX_TITLE_CHARS, OverrideMode, RunRequest
 
@@ -66,14 +64,7 @@ class VersionsField(forms.CharField):
             raise forms.ValidationError(_("Start again from the run."), code="invalid") from None
 
 
-def raw_kept() -> str:
-    """What becomes of a raw capture."""
-    days = Retention.of_site().raw
-    kept = _("kept as long as the run") if days is None else _("kept %(days)s") % {"days": plural(days, "day")}
-    return f"{kept}, {_('secrets masked')}"
-
-
-class NewRunForm(forms.Form):
+class NewRunForm(RawCapture, forms.Form):
     """What a person asks for when starting a run. Blank means "as configured".
 
     `tools_of` names the configuration whose tools the form showed: where another one is chosen, the ticks are not an
@@ -96,7 +87,7 @@ class NewRunForm(forms.Form):
     max_tokens = forms.IntegerField(label=_("Max tokens"), required=False, min_value=1)
     temperature = forms.FloatField(label=_("Temperature"), required=False, min_value=0, max_value=2)
     thinking = forms.ChoiceField(label=_("Thinking"), required=False)
-    capture_raw = forms.BooleanField(label=_("Capture raw requests and responses"), required=False)
+    capture_raw = capture_raw_field()
     versions = VersionsField(label=_("Versions"), required=False)
 
     def __init__(self, *args: Any, choices: RunChoices, **options: Any) -> None:
@@ -150,12 +141,6 @@ class NewRunForm(forms.Form):
             raise forms.ValidationError(message, params={"bound": f"{bound:,}"}, code="over_bound")
         return value
 
-    def clean_capture_raw(self) -> bool:
-        wanted = bool(self.cleaned_data["capture_raw"])
-        if wanted and (refusal := raw_capture_refused()):
-            raise forms.ValidationError(refusal, code="refused")
-        return wanted
-
     def clean_temperature(self) -> float | None:
         return cast("float | None", self._if_supported("temperature", "supports_temperature"))
 
@@ -208,14 +193,6 @@ class NewRunForm(forms.Form):
         names = ("configuration", "title", "capture_raw", "max_rounds", "max_tokens", "temperature", "thinking")
         given = {name: data[name] for name in names}
         return {**given, "tools": tools, "replacements": self.replacements(tools), "dry_run": dry_run}
-
-    @property
-    def raw_refused(self) -> str:
-        return raw_capture_refused()
-
-    @property
-    def raw_kept(self) -> str:
-        return raw_kept()
 
     @property
     def override_options(self) -> list[tuple[str, StrPromise, bool]]:

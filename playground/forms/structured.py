@@ -14,7 +14,8 @@ from llmcore.models import Configuration
 from llmcore.structured.expected import MAX_REPAIRS
 from llmcore.structured.inputs import JSON_TYPE, Input
 from llmcore.structured.packs import Prompt
-from playground.forms.new_run import TextField, raw_kept
+from playground.forms.new_run import TextField
+from playground.forms.raw_capture import RawCapture, capture_raw_field
 from playground.privacy import raw_capture_refused
 from playground.services.start_run import MAX_TITLE_CHARS, RunRequest
 from playground.structured_run import GivenInput, StructuredRun
@@ -22,13 +23,13 @@ from playground.structured_run import GivenInput, StructuredRun
 INPUT, VARIABLE = "input-", "variable-"
 
 
-class StructuredForm(forms.Form):
+class StructuredForm(RawCapture, forms.Form):
     """What a person asks for with a prompt of a pack. Blank optional inputs are not given."""
 
     configuration = forms.ChoiceField(label=_("Configuration"))
     title = forms.CharField(label=_("Title"), max_length=MAX_TITLE_CHARS, required=False)
     repairs = forms.IntegerField(label=_("Repairs"), min_value=0, max_value=MAX_REPAIRS)
-    capture_raw = forms.BooleanField(label=_("Capture raw requests and responses"), required=False)
+    capture_raw = capture_raw_field()
 
     def __init__(self, *args: Any, prompt: Prompt, configurations: Iterable[Configuration], **options: Any) -> None:
         super().__init__(*args, **options)
@@ -47,12 +48,6 @@ class StructuredForm(forms.Form):
                 label=name, required=default is None, error_messages={"required": _("Enter a value.")}
             )
 
-    def clean_capture_raw(self) -> bool:
-        wanted = bool(self.cleaned_data["capture_raw"])
-        if wanted and (refusal := raw_capture_refused()):
-            raise forms.ValidationError(refusal, code="refused")
-        return wanted
-
     @property
     def input_fields(self) -> list[BoundField]:
         return [self[INPUT + given.name] for given in self.prompt.inputs]
@@ -60,14 +55,6 @@ class StructuredForm(forms.Form):
     @property
     def variable_fields(self) -> list[BoundField]:
         return [self[VARIABLE + name] for name in self.prompt.variables]
-
-    @property
-    def raw_refused(self) -> str:
-        return raw_capture_refused()
-
-    @property
-    def raw_kept(self) -> str:
-        return raw_kept()
 
     def refuse(self, error: ConfigurationError) -> None:
         """Say what is wrong, at the field that it is about, if that can be told."""

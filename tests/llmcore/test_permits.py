@@ -333,14 +333,6 @@ def test_a_killed_process_that_waited_holds_up_nobody(store: TicketStore, start_
 # --- Redis is restarted ---
 
 
-@pytest.fixture
-def server() -> Iterator[Redis]:
-    started = Redis()
-    started.start()
-    yield started
-    started.stop()
-
-
 async def test_the_ceiling_and_the_order_survive_a_restart_of_redis(server: Redis) -> None:  # S4
     url = f"redis://127.0.0.1:{server.port}/0"
     forget_all(url)

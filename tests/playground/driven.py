@@ -23,6 +23,11 @@ from tests.factories import ConfigurationFactory, LanguageModelFactory, Provider
 
 WAIT_S = 15.0
 
+# The steps of a request that gets as far as being sent, of a round that ends with an answer, and of one with a call.
+SENT = ["request", "context"]
+ANSWERED = [*SENT, "response"]
+CALLED = [*ANSWERED, "tool_call", "tool_result"]
+
 
 @dataclass(frozen=True)
 class Script:

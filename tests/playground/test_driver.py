@@ -30,7 +30,7 @@ from playground.services.prepare_run import prepare_run
 from playground.services.start_run import write_run
 from playground.services.sweep import sweep
 from tests.factories import UserFactory
-from tests.playground.driven import call, in_background, script, site_tool, wait_for
+from tests.playground.driven import ANSWERED, CALLED, SENT, call, in_background, script, site_tool, wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -97,16 +97,7 @@ def test_a_run_is_written_down_step_by_step(reading: Gated) -> None:
         run = model.run()
 
     assert (run.status, run.reason, run.answer, run.worker) == ("completed", "completed", "Good day.", "test")
-    assert kinds(run) == [
-        "request",
-        "context",
-        "response",
-        "tool_call",
-        "tool_result",
-        "request",
-        "context",
-        "response",
-    ]
+    assert kinds(run) == [*CALLED, *ANSWERED]
     assert [step.sequence for step in run.steps.all()] == list(range(1, 9))
     assert run.last_sequence == 8 and run.lease_until is None and run.ended_at is not None
 
@@ -214,16 +205,7 @@ def test_a_failed_call_keeps_what_was_before_it(reading: Gated) -> None:  # L15
         run = model.run()
 
     assert (run.status, run.reason) == ("failed", "provider_failed")
-    assert kinds(run) == [
-        "request",
-        "context",
-        "response",
-        "tool_call",
-        "tool_result",
-        "request",
-        "context",
-        "response",
-    ]
+    assert kinds(run) == [*CALLED, *ANSWERED]
     assert run.error is not None and "The window is full." in run.error["message"]
 
 
@@ -234,10 +216,10 @@ def test_a_request_is_stored_before_its_answer_comes() -> None:  # T3
     with script(Turn(text="Good day.", delay_s=AFTER_A_WHILE)) as model:
         run = write_run(request=model.request(), by=None)
         with driving(run):
-            wait_for(lambda: kinds(run) == ["request", "context"])
+            wait_for(lambda: kinds(run) == SENT)
             assert Run.objects.get(pk=run.pk).status == "running"
             assert not model.model.requests or not model.model.requests[0].answered
-    assert kinds(run) == ["request", "context", "response"]
+    assert kinds(run) == ANSWERED
 
 
 def test_each_write_raises_the_revision(reading: Gated) -> None:
@@ -292,7 +274,7 @@ def test_a_run_stops_long_before_its_stream_ends() -> None:  # D2
 
     run.refresh_from_db()
     assert (run.reason, run.detail) == ("cancelled", "Cancelled by ada.")
-    assert kinds(run) == ["request", "context", "response"]
+    assert kinds(run) == ANSWERED
     assert run.steps.get(kind="response").data["cancelled"] is True
     assert run.answer.startswith("word word") and len(run.answer) < 1000
     # The provider counts what it generated until then; nobody told us.
@@ -359,7 +341,7 @@ def test_a_driver_that_lost_its_claim_writes_nothing_more() -> None:  # D1
             before = Run.objects.values().get(pk=run.pk)
         wait_for(lambda: model.model.requests[0].disconnected, "the stream to be closed")
     assert Run.objects.values().get(pk=run.pk) == before
-    assert kinds(run) == ["request", "context"]
+    assert kinds(run) == SENT
 
 
 def test_a_write_starts_only_when_its_call_is_on_disk() -> None:  # T2
@@ -427,7 +409,7 @@ def test_a_run_survives_a_database_that_is_away_for_a_moment() -> None:
                 )
                 assert cursor.fetchall() == [(True,)]
     run.refresh_from_db()
-    assert (run.status, run.attempt, kinds(run)) == ("completed", 1, ["request", "context", "response"])
+    assert (run.status, run.attempt, kinds(run)) == ("completed", 1, ANSWERED)
 
 
 # D3: interruption
@@ -442,24 +424,13 @@ def test_a_lost_run_keeps_its_steps_and_goes_on_without_repeating_calls(reading:
             lose_worker(run)
             assert (run.status, run.reason) == ("interrupted", "interrupted")
             assert "All 7 recorded steps are kept" in run.detail
-        assert kinds(run) == ["request", "context", "response", "tool_call", "tool_result", "request", "context"]
+        assert kinds(run) == [*CALLED, *SENT]
 
         assert requeue_interrupted(run)
         assert drive_run(run_id=run.pk, worker="second")
     run.refresh_from_db()
     assert (run.status, run.answer, run.attempt, run.worker) == ("completed", "Good day.", 2, "second")
-    assert kinds(run) == [
-        "request",
-        "context",
-        "response",
-        "tool_call",
-        "tool_result",
-        "request",
-        "context",
-        "request",
-        "context",
-        "response",
-    ]
+    assert kinds(run) == [*CALLED, *SENT, *ANSWERED]
     assert reading.calls == 1 and run.tool_calls == 1 and run.rounds == 2
     assert run.queue_ms + run.model_ms + run.tool_ms + run.overhead_ms == pytest.approx(run.wall_ms)  # type: ignore[operator]
     offsets = [step.started_ms for step in run.steps.all()]
@@ -518,7 +489,7 @@ def test_a_run_does_not_go_on_with_another_model() -> None:
         assert drive_run(run_id=run.pk, worker="second")
     run.refresh_from_db()
     assert (run.status, run.reason) == ("interrupted", "interrupted")
-    assert "its configuration now names another one" in run.detail and kinds(run) == ["request", "context"]
+    assert "its configuration now names another one" in run.detail and kinds(run) == SENT
 
 
 def test_a_run_whose_record_can_not_be_read_stays_interrupted() -> None:
@@ -569,16 +540,7 @@ def test_a_worker_that_is_told_to_stop_gives_its_run_back(reading: Gated) -> Non
         run.refresh_from_db()
         assert (run.status, run.reason, run.ended_at) == ("queued", "", None)
         assert run.lease_until is not None and run.lease_until <= timezone.now(), "the next sweep hands it over"
-        assert kinds(run) == [
-            "request",
-            "context",
-            "response",
-            "tool_call",
-            "tool_result",
-            "request",
-            "context",
-            "response",
-        ]
+        assert kinds(run) == [*CALLED, *ANSWERED]
 
         assert drive_run(run_id=run.pk, worker="second")
     run.refresh_from_db()

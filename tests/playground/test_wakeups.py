@@ -28,15 +28,6 @@ from tests.services import Redis
 RUN = 41
 
 
-@pytest.fixture
-def server() -> Iterator[Redis]:
-    """A Redis that the test may stop."""
-    started = Redis()
-    started.start()
-    yield started
-    started.stop()
-
-
 def url_of(server: Redis) -> str:
     return f"redis://127.0.0.1:{server.port}/0"
 

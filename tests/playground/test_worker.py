@@ -16,7 +16,7 @@ from playground.queue import hand_over, patience
 from playground.services.cancel_run import cancel_run
 from playground.services.continue_run import continue_run
 from playground.services.start_run import start_run, write_run
-from tests.playground.driven import Script, call, script, wait_for
+from tests.playground.driven import ANSWERED, CALLED, SENT, Script, call, script, wait_for
 from tests.playground.workers import LEASE_S, StartWorker, kinds, manage, status, streaming
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -41,16 +41,7 @@ def test_a_worker_drives_a_run_that_it_is_told_of(start_worker: StartWorker) -> 
     assert run.answer == "Good day." and run.worker.endswith(f":{worker.pid}")
     # It was told: a worker that had to look for the run would have let it wait twice as long as a lease.
     assert run.queue_ms is not None and run.queue_ms < 2000 * LEASE_S
-    assert kinds(run) == [
-        "request",
-        "context",
-        "response",
-        "tool_call",
-        "tool_result",
-        "request",
-        "context",
-        "response",
-    ]
+    assert kinds(run) == [*CALLED, *ANSWERED]
 
 
 def test_messages_that_come_again_change_nothing(start_worker: StartWorker, slow: Script) -> None:  # D1
@@ -85,7 +76,7 @@ def test_a_run_survives_a_killed_worker(start_worker: StartWorker, slow: Script)
     wait_for(lambda: status(run) == "interrupted")
     assert time.monotonic() - killed < 3 * LEASE_S, "the lease, and how often the other worker looks"
     recorded = kinds(run)
-    assert recorded == ["request", "context", "response", "tool_call", "tool_result", "request", "context"]
+    assert recorded == [*CALLED, *SENT]
 
     assert continue_run(run=run, by=None)
     wait_for(lambda: status(run) == "completed")
@@ -103,7 +94,7 @@ def test_a_run_survives_a_worker_that_is_told_to_stop(start_worker: StartWorker,
     first.send_signal(signal.SIGTERM)
     assert first.wait(20) == 0
     assert status(run) == "queued"
-    assert kinds(run)[:5] == ["request", "context", "response", "tool_call", "tool_result"]
+    assert kinds(run)[:5] == CALLED
 
     start_worker()
     wait_for(lambda: status(run) == "completed")
