@@ -34,11 +34,40 @@ class CallSite:
     cancel: asyncio.Event
 
 
+class Stop:
+    """Called when nobody waits for calls any more, on any thread and at any time: what is under way is cancelled, and
+    its stream is closed at once."""
+
+    def __init__(self) -> None:
+        self._called = threading.Event()
+        self._cancel: Callable[[], object] = self._called.set
+
+    def __call__(self) -> None:
+        self._called.set()
+        # The loop is closed where the work has just ended.
+        with suppress(RuntimeError):
+            self._cancel()
+
+    def heard(self) -> asyncio.Event:
+        """An event of the running loop that is set by the call, also by one that was before."""
+        cancel, loop = asyncio.Event(), asyncio.get_running_loop()
+        self._cancel = partial(loop.call_soon_threadsafe, cancel.set)
+        if self._called.is_set():
+            cancel.set()
+        return cancel
+
+
 def make_calls(
-    work: Callable[[CallSite], Coroutine[Any, Any, Result]], *, meter: DatabaseMeter, budgets: RunBudgets
+    work: Callable[[CallSite], Coroutine[Any, Any, Result]],
+    *,
+    meter: DatabaseMeter,
+    budgets: RunBudgets,
+    stop: Stop | None = None,
 ) -> Result:
-    """Do the work and wait for it. Each call is within `budgets` and is told to `meter`, on this thread."""
-    calls = _Calls()
+    """Do the work and wait for it. Each call is within `budgets` and is told to `meter`, on this thread. With `stop`
+    another thread can end the work."""
+    stop = stop or Stop()
+    calls = _Calls(stop)
     with ThreadPoolExecutor(1, thread_name_prefix="calls") as pool:
         # The database belongs to this thread: the other one only reports.
         done = pool.submit(lambda: asyncio.run(calls.make(work, budgets)))
@@ -48,7 +77,7 @@ def make_calls(
                 meter.record(*record)
         except BaseException:
             # Whoever ends this thread's waiting (a signal, a time limit) wants no answer any more.
-            calls.stop()
+            stop()
             raise
         return done.result()
 
@@ -56,26 +85,15 @@ def make_calls(
 class _Calls:
     """The work on a thread of its own, which hands its usage over."""
 
-    def __init__(self) -> None:
+    def __init__(self, stop: Stop) -> None:
         self.records: queue.SimpleQueue[Record | None] = queue.SimpleQueue()
-        self._stopped = threading.Event()
-        self._cancel: Callable[[], object] = self._stopped.set
+        self._stop = stop
 
     def record(self, call: ModelCall, response: ModelResponse, cost: Decimal | None) -> None:
         self.records.put((call, response, cost))
 
-    def stop(self) -> None:
-        """Cancel what is under way; its stream is closed at once."""
-        self._stopped.set()
-        # The loop is closed where the work has just ended.
-        with suppress(RuntimeError):
-            self._cancel()
-
     async def make(self, work: Callable[[CallSite], Coroutine[Any, Any, Result]], budgets: RunBudgets) -> Result:
-        cancel, loop = asyncio.Event(), asyncio.get_running_loop()
-        self._cancel = partial(loop.call_soon_threadsafe, cancel.set)
-        if self._stopped.is_set():
-            cancel.set()
+        cancel = self._stop.heard()
         async with open_http() as http, site_permits() as permits, budgets:
             return await work(
                 CallSite(

@@ -19,12 +19,14 @@ def complete_structured(
     request: StructuredRequest, *, user: Any = None, recorder: UseRecorder | None = None
 ) -> StructuredAnswer:
     """Make the completion and wait for it. What is wrong with the request is a ConfigurationError before any call;
-    CompletionFailed says how it ended otherwise. Each call is a usage record of `user`.
+    CompletionFailed says how it ended otherwise. Each call is a usage record of `user`. Secrets of this site in what is
+    given are left out.
 
     From a coroutine: `await sync_to_async(complete_structured, thread_sensitive=False)(request)`.
     """
-    ready = ready_request(request)
     redactor = Redactor(store.secret_values())
+    # Nobody means to send these to a model.
+    ready = ready_request(request.without_secrets(redactor))
     meter = store.DatabaseMeter(user=user, configuration_id=ready.configuration.id, redactor=redactor)
     budgets = site_budgets(configuration=ready.configuration, user=user)
     return make_calls(

@@ -12,22 +12,27 @@ from llmcore.models import Configuration
 from llmcore.redaction import Redactor
 from llmcore.simulation import Simulated, simulate
 from llmcore.site_budgets import site_budgets
-from llmcore.site_calls import make_calls
+from llmcore.site_calls import Stop, make_calls
 from llmcore.tools.registry import all_tools
 from llmcore.turns.request import ActionRequest, InvalidBody, TurnRequest
 from llmcore.turns.turn import Turn, take_turn
 
 
-def answer_turn(request: TurnRequest, *, session: str) -> Turn:
-    """Make the turn and wait for it. ConfigurationError says what is wrong before any call. Each attempt is a usage
-    record of `session`, the engine's own name for what it does."""
+def secrets_of_site() -> Redactor:
+    """What takes this site's secrets out of what a service passes."""
+    return Redactor(store.secret_values())
+
+
+def answer_turn(request: TurnRequest, *, session: str, redactor: Redactor, stop: Stop | None = None) -> Turn:
+    """Make the turn and wait for it, or until `stop` is called. ConfigurationError says what is wrong before any call.
+    Each attempt is a usage record of `session`, the engine's own name for what it does."""
     configuration = store.load_configuration(request.configuration)
     user = user_named(request.user)
     meter = store.DatabaseMeter(
         user=user,
         configuration_id=configuration.id,
         session=session,
-        redactor=Redactor(store.secret_values()),
+        redactor=redactor,
     )
     return make_calls(
         lambda site: take_turn(
@@ -35,6 +40,7 @@ def answer_turn(request: TurnRequest, *, session: str) -> Turn:
         ),
         meter=meter,
         budgets=site_budgets(configuration=configuration, user=user),
+        stop=stop,
     )
 
 

@@ -10,6 +10,7 @@ from llmcore.configuration import Configuration
 from llmcore.errors import InvalidTarget, MissingSchema
 from llmcore.messages import JSON
 from llmcore.prompts.assembly import PromptAssembly
+from llmcore.redaction import Redactor
 from llmcore.structured.expected import MAX_REPAIRS, Expected, asked_of, needs_instruction
 from llmcore.structured.inputs import Material
 from llmcore.structured.packs import Prompt, PromptRegistry
@@ -36,6 +37,15 @@ class StructuredRequest:
     schema: str = ""
     target: Any = None
     repairs: int = 1
+
+    def without_secrets(self, redactor: Redactor) -> StructuredRequest:
+        """The same without the secrets that `redactor` knows, in whatever is material or the caller's own words."""
+        inputs = {
+            name: replace(given, data=redactor.known_bytes(given.data), origin=redactor.known(given.origin))
+            for name, given in self.inputs.items()
+        }
+        variables = {name: redactor.known(value) for name, value in self.variables.items()}
+        return replace(self, session=redactor.known(self.session), inputs=inputs, variables=variables)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message, Part, ToolSpec
 from llmcore.providers.json_text import decode_json
-from llmcore.redaction import storable
+from llmcore.redaction import Redactor, storable
 from llmcore.tools.arguments import objections, validator_for
 
 MAX_MESSAGES = 2_000
@@ -124,9 +124,9 @@ class ActionRequest:
     user: str = ""
 
 
-def read_turn(body: bytes) -> TurnRequest:
-    """InvalidBody says what is wrong."""
-    data = _read(body, "turn")
+def read_turn(body: bytes, *, redactor: Redactor) -> TurnRequest:
+    """The request without the secrets that `redactor` knows. InvalidBody says what is wrong."""
+    data = _read(body, "turn", redactor)
     return TurnRequest(
         **{
             **data,
@@ -136,14 +136,15 @@ def read_turn(body: bytes) -> TurnRequest:
     )
 
 
-def read_action(body: bytes) -> ActionRequest:
-    """InvalidBody says what is wrong."""
-    return ActionRequest(**_read(body, "action"))
+def read_action(body: bytes, *, redactor: Redactor) -> ActionRequest:
+    """The request without the secrets that `redactor` knows. InvalidBody says what is wrong."""
+    return ActionRequest(**_read(body, "action", redactor))
 
 
-def _read(body: bytes, what: str) -> dict[str, JSON]:
+def _read(body: bytes, what: str, redactor: Redactor) -> dict[str, JSON]:
     try:
-        data = decode_json(body)
+        # Before anything else: what is wrong with the body may quote it.
+        data = redactor.deep(decode_json(body))
     except ValueError as error:
         raise InvalidBody(f"The body is not JSON: {error}") from error
     if found := objections(_validator(what), data):

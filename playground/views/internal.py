@@ -2,79 +2,114 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from functools import wraps
 from hashlib import sha256
 from typing import Any
 
+from asgiref.sync import sync_to_async
+from django.db import transaction
 from django.http import Http404, HttpRequest, JsonResponse, UnreadablePostError
 from django.views.decorators.csrf import csrf_exempt
 
 from llmcore.conf import service_tokens, settings
 from llmcore.errors import ConfigurationError, ErrorKind
-from llmcore.site_turns import answer_turn, judge_action
+from llmcore.redaction import Redactor
+from llmcore.site_calls import Stop
+from llmcore.site_turns import answer_turn, judge_action, secrets_of_site
 from llmcore.turns.request import MAX_NAME, InvalidBody, read_action, read_turn
 
 logger = logging.getLogger(__name__)
 
-View = Callable[[bytes, str], JsonResponse]
 # How a turn that failed is told; of all other failures the provider is the cause.
 STATUS_OF = {ErrorKind.BUDGET: 429, ErrorKind.BUDGETS_AWAY: 503, ErrorKind.TIMEOUT: 504}
 
 
-def for_services(view: View) -> Callable[..., JsonResponse]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What a service sent: `session` is without this site's secrets, `body` is yet to be read with `redactor`. `stop`
+    is called when the service waits no more."""
+
+    session: str
+    body: bytes
+    redactor: Redactor
+    stop: Stop
+
+
+View = Callable[[Asked], JsonResponse]
+
+
+def for_services(view: View) -> Callable[..., Coroutine[Any, Any, JsonResponse]]:
     """Lets in who has a token of this site; without one nothing is read, and nothing is told but that.
 
-    A site that has no tokens has no such address. The view gets the body and the session.
+    A site that has no tokens has no such address.
     """
 
     @csrf_exempt
+    @transaction.non_atomic_requests
     @wraps(view)
-    def guarded(request: HttpRequest, session: str) -> JsonResponse:
-        tokens = service_tokens()
-        if not tokens:
-            raise Http404
-        if not is_one_of(bearer(request), tokens):
-            logger.warning("%s was asked for without a valid token", view.__name__)
-            return refusal(401, "unauthorized", "A valid token is needed.", **{"WWW-Authenticate": "Bearer"})
-        if request.method != "POST":
-            return refusal(405, "method_not_allowed", "Use POST.", Allow="POST")
-        if len(session) > MAX_NAME or not session.isprintable():
-            return refusal(400, "invalid_session", f"A session is named in up to {MAX_NAME} printable characters.")
-        if request.content_type != "application/json":
-            return refusal(415, "unsupported_media_type", "Send application/json.")
+    async def guarded(request: HttpRequest, session: str) -> JsonResponse:
+        stop = Stop()
+        answering = asyncio.ensure_future(sync_to_async(respond)(view, request, session, stop))
         try:
-            body = read_body(request)
-            if body is None:
-                most = settings.LLM_MAX_REQUEST_BYTES
-                return refusal(413, "too_large", f"The body may have {most:,} bytes.")
-            return view(body, session)
-        except InvalidBody as error:
-            return refusal(400, "invalid_body", str(error))
-        except ConfigurationError as error:
-            return refusal(422, "configuration", str(error))
+            return await asyncio.shield(answering)
+        except asyncio.CancelledError:
+            # The service has hung up, which cancels a request under ASGI, or this server is being stopped. What is
+            # under way comes to its end on the thread that it has, so that it is counted.
+            stop()
+            await asyncio.wait([answering])
+            raise
 
     return guarded
 
 
+def respond(view: View, request: HttpRequest, session: str, stop: Stop) -> JsonResponse:
+    tokens = service_tokens()
+    if not tokens:
+        raise Http404
+    if not is_one_of(bearer(request), tokens):
+        logger.warning("%s was asked for without a valid token", view.__name__)
+        return refusal(401, "unauthorized", "A valid token is needed.", **{"WWW-Authenticate": "Bearer"})
+    if request.method != "POST":
+        return refusal(405, "method_not_allowed", "Use POST.", Allow="POST")
+    if len(session) > MAX_NAME or not session.isprintable():
+        return refusal(400, "invalid_session", f"A session is named in up to {MAX_NAME} printable characters.")
+    if request.content_type != "application/json":
+        return refusal(415, "unsupported_media_type", "Send application/json.")
+    try:
+        body = read_body(request)
+        if body is None:
+            most = settings.LLM_MAX_REQUEST_BYTES
+            return refusal(413, "too_large", f"The body may have {most:,} bytes.")
+        redactor = secrets_of_site()
+        return view(Asked(session=redactor.known(session), body=body, redactor=redactor, stop=stop))
+    except InvalidBody as error:
+        return refusal(400, "invalid_body", str(error))
+    except ConfigurationError as error:
+        return refusal(422, "configuration", str(error))
+
+
 @for_services
-def llm_turn(body: bytes, session: str) -> JsonResponse:
-    turn = answer_turn(read_turn(body), session=session)
+def llm_turn(asked: Asked) -> JsonResponse:
+    request = read_turn(asked.body, redactor=asked.redactor)
+    turn = answer_turn(request, session=asked.session, redactor=asked.redactor, stop=asked.stop)
     error = turn.completion.response.error
     status = 200 if error is None else STATUS_OF.get(error.kind, 502)
-    return answer({"session": session, **turn.to_json()}, status)
+    return answer({"session": asked.session, **turn.to_json()}, status)
 
 
 @for_services
-def actions(body: bytes, session: str) -> JsonResponse:
-    request = read_action(body)
+def actions(asked: Asked) -> JsonResponse:
+    request = read_action(asked.body, redactor=asked.redactor)
     found = judge_action(request)
     judged, action = found.judged, found.action
     return answer(
         {
-            "session": session,
+            "session": asked.session,
             "name": request.name,
             "ruling": judged.ruling.value if judged else "deny",
             "why": judged.why if judged else found.problem,

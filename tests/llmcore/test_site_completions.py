@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from llmcore.models import LanguageModel, UsageRecord
 from llmcore.providers.scripted import Turn
 from llmcore.site_completions import complete_structured
 from llmcore.structured.completion import CompletionFailed
+from llmcore.structured.inputs import Material
 from llmcore.structured.packs import site_prompts
 from llmcore.structured.recorder import UseRecorder
 from llmcore.structured.request import StructuredRequest
@@ -66,6 +69,19 @@ def test_an_error_says_no_secret_of_the_site(settings: Settings) -> None:
 
     assert settings.SECRET_KEY not in str(raised.value) and "abcdef0123456789" not in str(raised.value)
     assert "Who is" in str(raised.value)
+
+
+def test_what_is_given_is_sent_and_kept_without_secrets_of_the_site(settings: Settings) -> None:  # R1
+    secret = settings.SECRET_KEY
+    given = {"text": Material(data=f"Ann «{secret}» Bo\n".encode(), origin=f"mail of {secret}")}
+    with script(Turn(text=VALID)) as model:
+        request = replace(request_for(model.configuration.slug, session=f"s {secret}"), inputs={**GIVEN, **given})
+        answer = complete_structured(request)
+        (sent,) = model.model.requests
+
+    body = json.dumps(sent.json, ensure_ascii=False)
+    assert secret not in body and "Ann «•••» Bo" in body
+    assert secret not in json.dumps(answer.manifest) and answer.manifest["session"] == "s •••"
 
 
 class TimeUp(Exception):

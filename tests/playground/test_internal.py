@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
@@ -280,6 +280,37 @@ def test_a_call_is_judged_by_the_rules_and_nothing_runs(ask: Ask) -> None:  # M4
     ToolGroupSwitch.objects.update_or_create(name="workspace", defaults={"enabled": False})
     assert "switched off" in judged("read_file", path="orders.csv")["why"]
     assert not Run.objects.exists() and not UsageRecord.objects.exists()
+
+
+def test_secrets_of_this_site_in_what_is_passed_are_neither_sent_nor_shown_nor_stored(
+    ask: Ask, settings: Settings
+) -> None:  # M4, R1
+    secret, text = settings.SECRET_KEY, "Who is «Bo\u200b», sk-of-somebody-else-0123456789?"
+    thought = {"kind": "thinking", "text": "Hm.", "extra": {"signature": "abc=="}}
+    roll = {"id": "a", "name": "roll", "arguments": {"sides": 6}}
+    messages = [
+        {"role": "user", "content": text},
+        {"role": "assistant", "parts": [thought], "tool_calls": [roll]},
+        {"role": "tool", "tool_call_id": "a", "name": "roll", "content": f"The key is {secret}!"},
+    ]
+    tool = {**DICE, "description": f"Rolls {secret}."}
+    with script(Turn(text="Fine."), key="sk-key-of-the-provider") as model:
+        session = f"s {secret} sk-key-of-the-provider"
+        response = ask(turn(model, messages=messages, tools=[tool]), session=quote(session))
+        (sent,) = model.model.requests
+    assert response.status_code == 200 and response.json()["session"] == "s ••• •••"
+    said = sent.json["messages"]
+    # Only the secret is another: what looks like one, and what was signed, is the engine's own.
+    assert said[0]["content"] == text and said[2]["content"] == "The key is •••!"
+    assert sent.json["tools"][0]["function"]["description"] == "Rolls •••."
+    assert UsageRecord.objects.get().session == "s ••• •••"
+
+    refused = ask({"configuration": "x", "messages": HI, "tool_choice": secret})
+    assert refused.status_code == 400 and "/tool_choice: '•••'" in refused.json()["error"]["message"]
+    row = ConfigurationFactory(tool_groups=["workspace"], workspace="shop")
+    body = {"configuration": row.slug, "name": "terminal", "arguments": {"command": f"echo {secret}"}}
+    judged = ask(body, what="actions")
+    assert judged.json()["action"]["command"] == "echo •••"
 
 
 def test_costs_are_exact(ask: Ask) -> None:  # M2, M4
