@@ -6,10 +6,11 @@ from django.contrib.auth.models import AbstractUser, AnonymousUser
 from django.db.models import QuerySet
 
 from llmcore.tools.registry import all_tools
-from playground.models import ProposedAction, Run
+from playground.models import EngineAction, ProposedAction, Run
 
 User = AbstractUser | AnonymousUser
 DECIDE = "playground.decide_action"
+LACKS_DECIDE = "You lack the permission to approve or deny proposed actions."
 
 
 def visible_runs(user: User) -> QuerySet[Run]:
@@ -19,6 +20,15 @@ def visible_runs(user: User) -> QuerySet[Run]:
     if user.pk is not None and user.has_perm("playground.view_run"):
         return Run.objects.filter(user_id=user.pk)
     return Run.objects.none()
+
+
+def visible_engine_actions(user: User) -> QuerySet[EngineAction]:
+    """Those of engines that act for `user`, as if they were their own runs, and everybody's."""
+    if user.has_perm("playground.view_all_runs"):
+        return EngineAction.objects.all()
+    if user.pk is not None and user.has_perm("playground.view_run"):
+        return EngineAction.objects.filter(user_id=user.pk)
+    return EngineAction.objects.none()
 
 
 def may_cancel(user: User, run: Run) -> bool:
@@ -59,10 +69,24 @@ def why_not_decide(user: User, run: Run, action: ProposedAction) -> str:
 def why_not_decide_seen(user: User, run: Run, action: ProposedAction) -> str:
     """The same for a run that `user` may see, without a query for each action."""
     if not user.has_perm(DECIDE):
-        return "You lack the permission to approve or deny proposed actions."
+        return LACKS_DECIDE
     if run.user_id == user.pk and other_decider_required(run):
         return "You started this run, and its configuration wants somebody else to decide."
-    tool = all_tools().get(action.tool)
+    return _why_not_use(user, action.tool)
+
+
+def why_not_decide_engine(user: User, action: EngineAction) -> str:
+    """The same for an action of another engine that `user` may see."""
+    if not user.has_perm(DECIDE):
+        return LACKS_DECIDE
+    row = action.configuration
+    if action.user_id == user.pk and (action.other_decider or (row is not None and row.requires_other_decider)):
+        return "This is done for you, and its configuration wants somebody else to decide."
+    return _why_not_use(user, action.tool)
+
+
+def _why_not_use(user: User, name: str) -> str:
+    tool = all_tools().get(name)
     if tool is not None and tool.permission and not user.has_perm(tool.permission):
         return f"You lack the permission “{tool.permission}” that this tool needs."
     return ""
@@ -74,8 +98,9 @@ def other_decider_required(run: Run) -> bool:
     return bool(planned or (run.configuration and run.configuration.requires_other_decider))
 
 
-def decidable_actions(user: User) -> QuerySet[ProposedAction]:
-    """The proposed actions that wait and that `user` may see; none without the right to decide."""
+def decidable_count(user: User) -> int:
+    """How many proposed actions wait that `user` may see; none without the right to decide."""
     if not user.has_perm(DECIDE):
-        return ProposedAction.objects.none()
-    return ProposedAction.objects.filter(decision="", run__in=visible_runs(user))
+        return 0
+    of_runs = ProposedAction.objects.filter(decision="", run__in=visible_runs(user))
+    return of_runs.count() + visible_engine_actions(user).filter(decision="").count()

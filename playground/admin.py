@@ -82,6 +82,6 @@ class CallsInFlightAdmin(PageEntry):
 class DecisionRecordAdmin(ReadOnlyAdmin):
     """The audit of decisions, to be read only."""
 
-    list_display = ["at", "decision", "tool", "username", "run_id", "rule", "again", "turn_digest"]
+    list_display = ["at", "decision", "tool", "username", "run_id", "session", "rule", "again", "turn_digest"]
     list_filter = ["decision", "at"]
-    search_fields = ["username", "tool", "turn_digest", "key"]
+    search_fields = ["username", "session", "tool", "turn_digest", "key"]

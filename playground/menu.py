@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
-from playground.access import decidable_actions
+from playground.access import decidable_count
 from playground.models import ProposedAction
 
 
@@ -27,7 +27,7 @@ class WaitingActionsInMenu:
     def process_template_response(self, request: HttpRequest, response: TemplateResponse) -> TemplateResponse:
         context = response.context_data or {}
         entries = [entry for name in ("available_apps", "app_list") for entry in _entries(context.get(name))]
-        if entries and (waiting := decidable_actions(request.user).count()):
+        if entries and (waiting := decidable_count(request.user)):
             for entry in entries:
                 entry["name"] = f"{entry['name']} ({waiting})"
         return response

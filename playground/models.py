@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from llmcore.actions.proposals import DecisionKind
 from llmcore.runs.outcome import EndReason, RunStatus
+from playground.engine_action import EngineAction as EngineAction
 from playground.ordered_json import OrderedJSONField
 from playground.privacy import PrivacyLevel
 
@@ -329,14 +330,16 @@ class AppendOnly(models.QuerySet["DecisionRecord"]):
 class DecisionRecord(models.Model):
     """Who decided what about a proposed action, when, and on which digest: written once, and kept when the run is gone.
 
-    It holds numbers and names instead of references, so that nothing else can change it. It has no contents.
+    One of another engine is of a session in place of a run. It holds numbers and names instead of references, so that
+    nothing else can change it. It has no contents.
     """
 
     at = models.DateTimeField(_("decided"))
     decision = models.CharField(_("decision"), max_length=10, choices=choices_of(DecisionKind))
     user_id = models.BigIntegerField(_("user number"), null=True)
     username = models.CharField(_("by"), max_length=200, blank=True, default="")
-    run_id = models.BigIntegerField(_("run"), db_index=True)
+    run_id = models.BigIntegerField(_("run"), null=True, db_index=True)
+    session = models.CharField(_("session"), max_length=200, blank=True, default="")
     call_id = models.TextField(_("call"))
     tool = models.CharField(_("tool"), max_length=200)
     rule = models.CharField(_("rule"), max_length=200, blank=True, default="")
@@ -352,7 +355,8 @@ class DecisionRecord(models.Model):
         verbose_name_plural = _("decisions")
 
     def __str__(self) -> str:
-        return f"{self.decision} {self.tool}, run {self.run_id}"
+        place = f"session {self.session}" if self.run_id is None else f"run {self.run_id}"
+        return f"{self.decision} {self.tool}, {place}"
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         if self.pk is not None:

@@ -7,6 +7,7 @@ from playground.views import (
     approvals,
     calls,
     compare,
+    engine_actions,
     fork,
     live,
     new_run,
@@ -25,6 +26,9 @@ app_name = "playground"
 urlpatterns = [
     path("", runs.runs, name="runs"),
     path("actions/", approvals.actions, name="actions"),
+    path("actions/<int:action_id>/", engine_actions.engine_action, name="engine_action"),
+    path("actions/<int:action_id>/all/", engine_actions.engine_action_whole, name="engine_action_whole"),
+    path("actions/<int:action_id>/decide/", engine_actions.engine_action_decide, name="engine_action_decide"),
     path("calls/", calls.calls, name="calls"),
     path("live/", runs.runs_live, name="runs_live"),
     path("export/", runs_export.runs_export, name="runs_export"),

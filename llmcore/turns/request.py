@@ -16,7 +16,7 @@ from llmcore.tools.arguments import objections, validator_for
 MAX_MESSAGES = 2_000
 MAX_TOOLS = 500
 MAX_NAME = 200
-LOOKED_UP = ("configuration", "user")
+LOOKED_UP = ("configuration", "user", "call")
 
 _TEXT = {"type": "string"}
 _NAME = {"type": "string", "minLength": 1, "maxLength": MAX_NAME}
@@ -90,6 +90,7 @@ ACTION: dict[str, Any] = {
         "user": _NAME,
         "name": _NAME,
         "arguments": {"type": "object"},
+        "call": _NAME,
     },
     "required": ["configuration", "name", "arguments"],
     "additionalProperties": False,
@@ -116,12 +117,13 @@ class TurnRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActionRequest:
-    """A call of a tool of this site that the engine would like to see judged."""
+    """A call of a tool of this site that the engine would like to see judged. `call` is its own name for the call."""
 
     configuration: str
     name: str
     arguments: Mapping[str, JSON] = field(default_factory=dict)
     user: str = ""
+    call: str = ""
 
 
 def read_turn(body: bytes, *, redactor: Redactor) -> TurnRequest:

@@ -1,4 +1,4 @@
-"""Ends runs that waited for a decision in vain."""
+"""Ends runs that waited for a decision in vain, and actions of other engines that did."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from llmcore.runs.outcome import EndReason, RunStatus
 from playground.approvals import close_waiting, names_of
 from playground.claims import end_columns
 from playground.figures import times_of
-from playground.models import ProposedAction, Run
+from playground.models import EngineAction, ProposedAction, Run
 from playground.rows import load_contents, load_steps
 from playground.run_findings import findings_of
 from playground.search import index_run
 from playground.services.apply_privacy import apply_privacy_at_end
+from playground.services.decide_engine_action import close_engine_action
 from playground.wakeups import wake_on_commit
 
 logger = logging.getLogger(__name__)
@@ -27,6 +28,8 @@ def expire_actions(*, now: datetime) -> None:
     overdue = ProposedAction.objects.filter(decision="", expires_at__lte=now)
     for run_id in sorted(set(overdue.values_list("run_id", flat=True))):
         expire_run(run_id, now=now)
+    for action in EngineAction.objects.filter(decision="", expires_at__lte=now):
+        close_engine_action(action, DecisionKind.EXPIRE, by=None, now=now)
 
 
 @transaction.atomic

@@ -1,7 +1,7 @@
 """Deletes what has expired: raw captures first, then contents, at last whole runs.
 
 Any number of workers may do so at the same time: each run is looked at again once its row is locked. A run that is
-going on, or goes on again, is never touched.
+going on, or goes on again, is never touched, nor is what waits for a decision.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from playground.erasure import delete_contents, delete_raw
-from playground.models import Run, WireExchangeRecord
+from playground.models import EngineAction, Run, WireExchangeRecord
 from playground.retention import Retention, ended_before
 from playground.search import compact_index, forget_runs
 from playground.services.apply_privacy import apply_privacy, runs_to_level
@@ -90,11 +90,22 @@ def purge(*, now: datetime, retention: Retention | None = None, at_once: int = A
         ids = list(due[kind].order_by("pk").values_list("pk", flat=True)[: at_once + 1])
         more = more or len(ids) > at_once
         counts[kind] = sum(unless_it_fails(step, run_id) for run_id in ids[:at_once])
+    purge_engine_actions(retention=retention, now=now)
     purged = Purged(**counts, more=more)
     if purged.any:
         compact_index()
         logger.info("purged: %s", purged)
     return purged
+
+
+def purge_engine_actions(*, retention: Retention, now: datetime) -> None:
+    """What other engines proposed is kept from its decision as long as a run from its end."""
+    decided = EngineAction.objects.exclude(decision="")
+    if retention.metadata_days is not None:
+        decided.filter(decided_at__lt=ended_before(now, retention.metadata_days)).delete()
+    if retention.contents is not None:
+        held = decided.filter(decided_at__lt=ended_before(now, retention.contents))
+        held.exclude(content__isnull=True, reason="").update(content=None, reason="")
 
 
 @transaction.atomic

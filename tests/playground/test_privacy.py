@@ -515,12 +515,24 @@ KEPT = {
     "RunStep": {"kind"},
     "RunContent": {"digest"},
     "ProposedAction": {"call_id", "tool", "kind", "turn_digest", "key", "proposal", "rule", "decision", "reason"},
-    "DecisionRecord": {"decision", "username", "call_id", "tool", "rule", "turn_digest", "key"},
+    "EngineAction": {
+        "session",
+        "call_id",
+        "configuration_name",
+        "tool",
+        "rule",
+        "key",
+        "digest",
+        "privacy_level",
+        "decision",
+    },
+    "DecisionRecord": {"decision", "username", "session", "call_id", "tool", "rule", "turn_digest", "key"},
 }
 CLEARED = {
     "Run": {"prompt", "request", "detail", "error", "answer", "findings"},
     "RunStep": {"data"},
     "RunContent": {"value"},
+    "EngineAction": {"content", "reason"},
     "RunPartial": {"text", "thinking", "tool_call", "waiting"},
     "WireExchangeRecord": {
         "method",
