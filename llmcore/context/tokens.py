@@ -81,7 +81,7 @@ _TOKENS_PER_CALL = 6
 _TOKENS_PER_TOOL = 8
 
 # Providers count images by their size in pixels, which takes decoding to know; this is a picture of about a megapixel.
-_TOKENS_PER_IMAGE = 1_000
+TOKENS_PER_IMAGE = 1_000
 
 
 def estimate_tokens(text: str) -> int:
@@ -158,7 +158,7 @@ def apportioned(shares: Mapping[Share, int], total: int) -> dict[Share, int]:
 
 def _estimate_part(part: Part, estimate: Callable[[str], int]) -> int:
     if part.kind == "image":
-        return _TOKENS_PER_IMAGE
+        return TOKENS_PER_IMAGE
     # A provider's own block is sent back as it came; its text, where it has one, is in there too.
     if part.kind == "provider":
         return estimate(_json(part.extra))

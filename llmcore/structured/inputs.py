@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from llmcore.errors import ConfigurationError, InvalidInput
-from llmcore.messages import JSON
+from llmcore.messages import JSON, Part
+from llmcore.structured.media import is_image, media_type_of, taken_by
 from llmcore.structured.validation import read_answer
 
 JSON_TYPE = "application/json"
@@ -39,8 +41,9 @@ class Input:
     """An input that a prompt declares, placed in its files as `{{name}}`.
 
     `project` makes of the bytes that are given what the prompt shows; it gets `None` where nothing was given, and says
-    with a ValueError what is wrong with the bytes. Media types are `application/json` and those of text. `example` is
-    something to try the prompt with.
+    with a ValueError what is wrong with the bytes. Media types are `application/json`, those of text, those of pictures
+    in `media.IMAGE_TYPES` and `image/*` for any of these. A picture is shown as it is, to models that take pictures.
+    `example` is something to try the prompt with.
     """
 
     name: str
@@ -54,6 +57,10 @@ class Input:
     def title(self) -> str:
         return self.label or self.name.replace("_", " ").capitalize()
 
+    @property
+    def is_image(self) -> bool:
+        return is_image(self.media_type)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShownInput:
@@ -66,20 +73,41 @@ class ShownInput:
     provenance: Mapping[str, JSON] = field(default_factory=dict)
 
     @property
+    def media_type(self) -> str:
+        """What the bytes are, where the input takes several types."""
+        return (self.input.is_image and media_type_of(self.data)) or self.input.media_type
+
+    @property
+    def image(self) -> Part | None:
+        """The picture as a part of a message, where it is one and was given."""
+        if not self.input.is_image or not self.given:
+            return None
+        return Part(kind="image", media_type=self.media_type, data=b64encode(self.data).decode())
+
+    @property
     def sha256(self) -> str:
         return hashlib.sha256(self.data).hexdigest()
 
     @property
     def block(self) -> str:
-        """The labelled block in the prompt; an empty input keeps its name, and no block is blank."""
+        """The labelled block in the prompt; an empty input keeps its name, and no block is blank. A picture stands
+        between the lines of its block, at `image_at`."""
         mark = self.sha256[:MARK_DIGITS]
-        opening = f'<input name="{self.input.name}" type="{self.input.media_type}" mark="{mark}">'
-        return f"{opening}\n{self.data.decode('utf-8') or ' '}\n</input {mark}>"
+        text = "" if self.image else f"{self.data.decode('utf-8') or ' '}\n"
+        return f"{self._opening}{text}</input {mark}>"
+
+    @property
+    def image_at(self) -> int:
+        return len(self._opening)
+
+    @property
+    def _opening(self) -> str:
+        return f'<input name="{self.input.name}" type="{self.media_type}" mark="{self.sha256[:MARK_DIGITS]}">\n'
 
     def manifest(self) -> dict[str, JSON]:
         return {
             "name": self.input.name,
-            "media_type": self.input.media_type,
+            "media_type": self.media_type,
             "given": self.given,
             "bytes": len(self.data),
             "sha256": self.sha256,
@@ -110,13 +138,18 @@ def show(input: Input, material: Material | None, *, prompt: str) -> ShownInput:
 
 
 def _problem(input: Input, material: Material) -> str:
-    given, wanted = material.media_type or input.media_type, input.media_type
-    if given != wanted:
-        return f"is {given}; the prompt takes {wanted}"
+    wanted, found = input.media_type, media_type_of(material.data)
+    given = material.media_type or (found if input.is_image else wanted)
+    takes = " or ".join(taken_by(wanted))
+    if given not in taken_by(wanted):
+        return f"is {given or 'none of the pictures that can be sent'}; the prompt takes {takes}"
+    if input.is_image:
+        return "" if found == given else f"is said to be {given}, and its bytes say {found or 'something else'}"
     try:
         text = material.data.decode("utf-8")
     except UnicodeDecodeError as error:
-        return f"is not valid UTF-8 at byte {error.start}"
+        is_a = f"is {found}; the prompt takes {takes}" if found else ""
+        return is_a or f"is not valid UTF-8 at byte {error.start}"
     if "\0" in text:
         return "holds a NUL character"
     if wanted == JSON_TYPE:

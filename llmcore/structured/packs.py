@@ -289,13 +289,23 @@ def check_manifest(
         if not is_name(name) or declared.count(name) > 1:
             raise InvalidManifest(f"The prompt “{id}” can't have an input or variable “{name}”: no name, or twice.")
     for input in inputs:
-        if input.media_type != JSON_TYPE and not re.fullmatch(r"text/[a-z0-9.+-]+", input.media_type):
-            raise InvalidManifest(f"The input “{input.name}” of the prompt “{id}” is neither text nor JSON.")
+        _check_media_type(id, input, entries)
     placed = [name for entry in entries for name in fill(entry.text, {}).names]
     if stray := sorted(set(placed) - set(declared)):
         raise InvalidManifest(f"The files of the prompt “{id}” place what it doesn't declare: {', '.join(stray)}.")
     if unplaced := [name for name in declared if name not in placed]:
         raise InvalidManifest(f"The prompt “{id}” declares what its files don't place: {', '.join(unplaced)}.")
+
+
+def _check_media_type(id: str, input: Input, entries: Sequence[MountedEntry]) -> None:
+    named = f"The input “{input.name}” of the prompt “{id}”"
+    if input.is_image:
+        if input.project or input.example:
+            raise InvalidManifest(f"{named} is a picture: it has no projection and no example.")
+        if any(entry.role == "system" and input.name in fill(entry.text, {}).names for entry in entries):
+            raise InvalidManifest(f"{named} is a picture: no wire format takes one in a system message.")
+    elif input.media_type != JSON_TYPE and not re.fullmatch(r"text/[a-z0-9.+-]+", input.media_type):
+        raise InvalidManifest(f"{named} is neither text nor JSON nor a picture.")
 
 
 site_prompts = PromptRegistry()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmcore.configuration import Configuration
 from llmcore.context.estimator import Estimator
@@ -13,6 +13,7 @@ from llmcore.prompts.assembly import PromptAssembly
 from llmcore.prompts.provenance import Dropped, DropReason, Segment, Source
 from llmcore.prompts.variables import Filled, ValueSpan, VariableUse, fill
 from llmcore.structured.expected import instruction
+from llmcore.structured.images import with_images
 from llmcore.structured.inputs import Material, ShownInput, show
 from llmcore.structured.packs import MountedEntry, Prompt, Tier
 from llmcore.structured.response_schema import ResponseSchema
@@ -89,6 +90,7 @@ def assemble_structured(
     schema by its provider, one that says what is wanted, before what changes from call to call."""
     estimate = estimate or Estimator.of(configuration.model).text
     blocks = {shown.input.name: shown.block for shown in rendered.inputs}
+    images = {shown.input.name: shown for shown in rendered.inputs if shown.image}
     messages: list[Message] = []
     segments: list[Segment] = []
     entries = list(rendered.prompt.entries)
@@ -100,9 +102,10 @@ def assemble_structured(
             _add_instruction(rendered.schema, messages, segments, estimate, boundary=bool(moved))
         filled = fill(entry.text, {**rendered.variables, **blocks})
         boundary = entry.boundary and number + 1 != at
-        part = Part(text=filled.text, cache_boundary=boundary)
-        segments += _segments(entry, filled, blocks, len(messages), estimate)
-        messages.append(Message(role=entry.role, parts=(part,)))
+        of_text = _segments(entry, filled, blocks, len(messages), estimate)
+        parts, own = with_images(filled, of_text, images, estimate)
+        segments += own
+        messages.append(Message(role=entry.role, parts=(*parts[:-1], replace(parts[-1], cache_boundary=boundary))))
     if at == len(entries):
         _add_instruction(rendered.schema, messages, segments, estimate, boundary=entries[-1].boundary)
     return PromptAssembly(

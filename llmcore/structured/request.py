@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llmcore.configuration import Configuration
-from llmcore.errors import InvalidTarget, MissingSchema
+from llmcore.errors import InvalidInput, InvalidTarget, MissingSchema
 from llmcore.messages import JSON
 from llmcore.prompts.assembly import PromptAssembly
 from llmcore.redaction import Redactor
@@ -78,6 +78,7 @@ def make_ready(request: StructuredRequest, *, registry: PromptRegistry, configur
     if not 0 <= request.repairs <= MAX_REPAIRS:
         raise InvalidTarget(f"The prompt “{prompt.id}” can be repaired 0 to {MAX_REPAIRS} times.")
     rendered = render(prompt, schema, inputs=request.inputs, variables=request.variables)
+    refuse_blind(rendered, configuration)
     instructed = needs_instruction(configuration.routes, schema)
     return Ready(
         request=request,
@@ -86,6 +87,18 @@ def make_ready(request: StructuredRequest, *, registry: PromptRegistry, configur
         expected=Expected(schema=schema, repairs=request.repairs),
         configuration=with_own_limits(configuration, rounds=request.repairs + 1),
     )
+
+
+def refuse_blind(rendered: Rendered, configuration: Configuration) -> None:
+    """InvalidInput where a picture is given that one of the models can't see which may answer."""
+    shown = next((shown for shown in rendered.inputs if shown.image), None)
+    blind = next((route.model for route in configuration.routes if not route.model.supports_images), None)
+    if shown is not None and blind is not None:
+        raise InvalidInput(
+            f"The input “{shown.input.name}” is a picture, and the model {blind.label or blind.name} takes none. "
+            "Choose a configuration whose models take images, or tick “images” at the model if it does.",
+            name=shown.input.name,
+        )
 
 
 def schema_for(request: StructuredRequest, prompt: Prompt, registry: PromptRegistry) -> ResponseSchema:

@@ -8,6 +8,7 @@ from typing import Any
 
 from llmcore.configuration import Configuration, LanguageModel, Provider
 from llmcore.structured.inputs import JSON_TYPE, Input, Material, Projected
+from llmcore.structured.media import ANY_IMAGE
 from llmcore.structured.packs import Entry, Prompt, PromptRegistry, Tier
 
 SCHEMA: dict[str, Any] = {
@@ -52,6 +53,17 @@ INPUTS = (
     Input(name="text"),
 )
 GIVEN = {"text": Material(data=b"Ada met Grace.")}
+# The beginnings of files, by which they are known.
+GIF = b"GIF89a\x01\x00\x01\x00\x00\x00\x00;"
+PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0d"
+JPEG, WEBP, PDF = b"\xff\xd8\xff\xe0\x00\x10JFIF", b"RIFF\x04\x00\x00\x00WEBP", b"%PDF-1.7\n"
+# What makes of the prompt one with a picture and a text.
+PHOTO = Input(name="photo", media_type=ANY_IMAGE)
+WITH_PHOTO: dict[str, Any] = {
+    "files": {**FILES, "photo.md": "# Photo\n\n{{photo}}\n\nSo in {{language}}: {{text}}"},
+    "entries": (Entry("system.md", Tier.UNIVERSAL, role="system"), Entry("photo.md", Tier.LANE, boundary=True)),
+    "inputs": (PHOTO, INPUTS[2]),
+}
 VALID = '{"names": ["Ada", "Grace"], "count": 2, "note": null}'
 INVALID = '{"names": ["Ada", ""], "count": "2", "extra": 1}'
 

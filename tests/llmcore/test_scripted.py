@@ -195,6 +195,13 @@ def test_usage_counts_the_prompt_and_its_cached_prefix(http: httpx.Client) -> No
     assert usage["prompt_tokens"] - 128 < cached <= usage["prompt_tokens"] and cached % 128 == 0
 
 
+def test_a_picture_counts_by_what_it_shows_and_not_by_its_bytes(http: httpx.Client) -> None:
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{'iVBORw0K' * 10_000}"}}
+    answer = http.post("chat/completions", json=body("two-rounds", {"role": "user", "content": [picture]}, tools=TOOLS))
+
+    assert 1_000 < answer.json()["usage"]["prompt_tokens"] < 1_200
+
+
 def test_short_prompts_are_not_cached_and_usage_can_be_withheld(http: httpx.Client) -> None:
     first = http.post("chat/completions", json=body("two-rounds", tools=TOOLS))
     second = http.post("chat/completions", json=body("two-rounds", *answered_round(first), tools=TOOLS)).json()

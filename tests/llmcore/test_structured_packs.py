@@ -151,7 +151,7 @@ def test_registrations_that_conflict_are_refused(tmp_path: Path) -> None:
         ({"inputs": INPUTS[:2]}, "doesn't declare: text"),
         ({"inputs": (*INPUTS, Input(name="more"))}, "don't place: more"),
         ({"variables": {"language": None, "text": None}}, "“text”: no name, or twice"),
-        ({"inputs": (*INPUTS[:2], Input(name="text", media_type="image/png"))}, "neither text nor JSON"),
+        ({"inputs": (*INPUTS[:2], Input(name="text", media_type="audio/ogg"))}, "neither text nor JSON"),
     ],
 )
 def test_a_manifest_that_does_not_fit_together_is_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,9 @@ from llmcore.providers.scripted.scenario import Turn
 from llmcore.providers.scripted.tongues.base import SpokenCall, Tongue, Utterance
 
 CHARS_PER_TOKEN = 4
+# Models count a picture by its size in pixels, not by its bytes.
+TOKENS_PER_PICTURE = 1_000
+PICTURE = re.compile(r'(?:data:image/[a-z]+;base64,|"data":")[A-Za-z0-9+/=]{64,}')
 # OpenAI caches prompts of at least 1,024 tokens, in steps of 128.
 CACHE_MINIMUM = 1024
 CACHE_STEP = 128
@@ -108,7 +112,8 @@ def cached_tokens(request: Mapping[str, JSON]) -> int:
 def tokens_of(value: JSON) -> int:
     if not value:
         return 0
-    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":"))) // CHARS_PER_TOKEN
+    text, pictures = PICTURE.subn("", json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    return len(text) // CHARS_PER_TOKEN + pictures * TOKENS_PER_PICTURE
 
 
 def cut_to(turn: Turn, chars: int) -> Turn:
