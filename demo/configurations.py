@@ -18,6 +18,7 @@ class DemoModel:
     window: int = 32_768
     prices: tuple[str, str, str] | None = ("0.25", "0.025", "2.00")
     thinks: bool = True
+    sees: bool = False
 
     def fields(self) -> dict[str, Any]:
         names = ("input_price", "cache_read_price", "output_price")
@@ -27,6 +28,7 @@ class DemoModel:
             "context_window": self.window,
             "max_output_tokens": 4096,
             "supports_thinking": self.thinks,
+            "supports_images": self.sees,
             **prices,
         }
 
@@ -101,7 +103,7 @@ MODELS = (
     DemoModel(name="demo-broken", label="Demo: refused key", thinks=False),
     # A model without prices shows what "unpriced" looks like.
     DemoModel(name="demo-slow", label="Demo: slow", prices=None, thinks=False),
-    DemoModel(name="demo-tabletop", label="Demo: tabletop", prices=("1.25", "0.125", "10.00")),
+    DemoModel(name="demo-tabletop", label="Demo: tabletop", prices=("1.25", "0.125", "10.00"), sees=True),
     DemoModel(name="demo-filtered", label="Demo: filtered", thinks=False),
     DemoModel(name="demo-empty", label="Demo: says nothing", thinks=False),
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from demo.tabletop.registries import npc_names, spell_names
 from llmcore.structured.inputs import JSON_TYPE, Input
+from llmcore.structured.media import ANY_IMAGE
 from llmcore.structured.packs import Entry, Tier, site_prompts
 
 HERE = Path(__file__).resolve().parent / "tabletop"
@@ -29,6 +30,7 @@ NPCS = Input(
     example=example("npcs.json"),
 )
 SPELL_CATALOG = Input(name="spell_catalog", media_type=JSON_TYPE, project=spell_names, example=example("spells.json"))
+PICTURE = Input(name="picture", label="Map or photo of the scene", media_type=ANY_IMAGE, required=False)
 CANDIDATES = Input(name="candidates", media_type=JSON_TYPE, example=example("candidates.json"))
 WINDOW = Input(name="window", label="Units around them", example=example("transcript.txt"))
 
@@ -41,7 +43,14 @@ REGISTRY = Entry("shared/npc-registry.md", Tier.LANE, boundary=True)
 TAIL = Entry("shared/transcript.md", Tier.TAIL)
 
 
-def lane(name: str, title: str, *own: Entry, before: tuple[Entry, ...], inputs: tuple[Input, ...] = ()) -> None:
+def lane(
+    name: str,
+    title: str,
+    *own: Entry,
+    before: tuple[Entry, ...],
+    inputs: tuple[Input, ...] = (),
+    tail: tuple[Entry, ...] = (TAIL,),
+) -> None:
     """An extraction lane: what all share, what it has of its own, its task and instructions, and the transcript."""
     pack.schema(name, f"{name}/schema.json")
     pack.prompt(
@@ -52,7 +61,7 @@ def lane(name: str, title: str, *own: Entry, before: tuple[Entry, ...], inputs: 
             *own,
             Entry(f"{name}/task.md", Tier.LANE),
             Entry(f"{name}/instructions.md", Tier.LANE),
-            TAIL,
+            *tail,
         ),
         inputs=(REFERENCES, *inputs, TRANSCRIPT),
         schema=name,
@@ -75,7 +84,13 @@ lane("combat_turns", "Combat turns", REGISTRY, before=EXTRACTION, inputs=(NPCS,)
 lane("item_events", "Item events", before=EXTRACTION)
 lane("npc_interactions", "NPC interactions", REGISTRY, before=EXTRACTION, inputs=(NPCS,))
 # It is about the whole transcript and cites nothing of it.
-lane("scene_descriptions", "Scene description", before=(SYSTEM, IDENTITY, CAMPAIGN))
+lane(
+    "scene_descriptions",
+    "Scene description",
+    before=(SYSTEM, IDENTITY, CAMPAIGN),
+    inputs=(PICTURE,),
+    tail=(Entry("scene_descriptions/picture.md", Tier.TAIL), TAIL),
+)
 
 pack.schema("scenes", "scenes/schema.json")
 pack.prompt(

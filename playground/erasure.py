@@ -23,6 +23,7 @@ from playground.content import (
     step_without_contents,
 )
 from playground.models import Run, RunContent, RunPartial, RunStep, RunTool
+from playground.pictures import pictures_in, without_pictures
 from playground.rows import step_value
 from playground.run_findings import findings_of
 from playground.search import index_run
@@ -88,12 +89,14 @@ def find_secrets(run: Run, redactor: Redactor, *, between: Callable[[], object] 
 
 
 def mask_contents(run: Run, masking: Masking, *, redactor: Redactor, now: datetime) -> None:
-    """Put masks in the place of secrets, everywhere: the run doesn't go on any more."""
+    """Put masks in the place of secrets, everywhere, and take pictures out: the run doesn't go on any more."""
     RunStep.objects.bulk_update(masking.steps, ["data"], batch_size=CHUNK)
     RunContent.objects.bulk_update(masking.contents, ["value"], batch_size=CHUNK)
     RunTool.objects.filter(pk__in=masking.tools).delete()
     texts = {name: redactor.patterns(getattr(run, name)) for name in ("title", "prompt", "detail", "answer")}
-    values = {name: redactor.deep(getattr(run, name), patterns=True) for name in ("request", "error", "findings")}
+    asked = without_pictures(run.request, pictures_in(run.request))
+    values = {"request": asked, "error": run.error, "findings": run.findings}
+    values = {name: redactor.deep(value, patterns=True) for name, value in values.items()}
     plan = run.plan and redactor.deep({**run.plan, "segments": masking.segments}, patterns=True)
     _change(run, **texts, **values, plan=plan, redacted_at=now)
     index_run(run.pk)
@@ -139,17 +142,20 @@ def _masked_contents(
 ) -> tuple[list[RunContent], list[Mapping[str, JSON]]]:
     plan = run.plan or {}
     segments = list(plan.get("segments") or ())
+    # Pictures come into a run with what it was asked for only.
+    pictures = pictures_in(run.request)
     places: dict[str, set[int]] = {}
     for index, digest in enumerate((plan.get("state") or {}).get("messages") or ()):
         places.setdefault(digest, set()).add(index)
     changed = []
     for row in run.contents.iterator(CHUNK):
+        seen = without_pictures(row.value, pictures)
         if row.digest in places:
             own = [segment for segment in segments if segment["message"] in places[row.digest]]
-            value, moved = redacted_message(row.value, own, redactor)
+            value, moved = redacted_message(seen, own, redactor)
             segments = [segment for segment in segments if segment not in own] + moved
         else:
-            value = redactor.deep(row.value, patterns=True)
+            value = redactor.deep(seen, patterns=True)
         if value != row.value:
             row.value = value
             changed.append(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -13,11 +14,37 @@ from llmcore.structured.request import StructuredRequest
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GivenInput:
-    """The text that a person gives for an input; `origin` is where it comes from, for people."""
+    """What a person gives for an input: a text, or a picture as base64 (`data`) with its `media_type`. `origin` is
+    where it comes from, for people."""
 
     name: str
-    text: str
+    text: str = ""
     origin: str = ""
+    media_type: str = ""
+    data: str = ""
+
+    @classmethod
+    def of_picture(cls, *, name: str, data: bytes, media_type: str, origin: str) -> Self:
+        return cls(name=name, origin=origin, media_type=media_type, data=b64encode(data).decode())
+
+    @property
+    def size(self) -> int:
+        """Bytes of what was given."""
+        return len(self.material.data)
+
+    @property
+    def sent_size(self) -> int:
+        """Bytes that it takes in a request: pictures travel as base64."""
+        return len(self.data) or self.size
+
+    @property
+    def material(self) -> Material:
+        if self.data:
+            return Material(data=b64decode(self.data), media_type=self.media_type, origin=self.origin)
+        return Material(data=self.text.encode("utf-8", "replace"), origin=self.origin)
+
+    def to_json(self) -> dict[str, JSON]:
+        return {name: value for name, value in asdict(self).items() if value or name not in ("media_type", "data")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,17 +63,14 @@ class StructuredRun:
             prompt=self.prompt,
             configuration=configuration,
             session=self.session,
-            inputs={
-                given.name: Material(data=given.text.encode("utf-8", "replace"), origin=given.origin)
-                for given in self.inputs
-            },
+            inputs={given.name: given.material for given in self.inputs},
             variables=variables,
             schema=self.schema,
             repairs=self.repairs,
         )
 
     def to_json(self) -> dict[str, JSON]:
-        return {**asdict(self), "inputs": [asdict(given) for given in self.inputs]}
+        return {**asdict(self), "inputs": [given.to_json() for given in self.inputs]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:

@@ -32,8 +32,10 @@ def structured(request: StaffRequest) -> HttpResponse:
     if prompt is None or not configurations:
         nothing = {"title": "Structured completion", "configurations": configurations}
         return TemplateResponse(request, "playground/structured/nothing.html", nothing)
+    earlier = RunRequest.from_json(repeated.request).structured if repeated else None
+    options: dict[str, Any] = {"prompt": prompt, "configurations": configurations, "earlier": earlier}
     if request.method == "POST":
-        form = StructuredForm(request.POST, prompt=prompt, configurations=configurations)
+        form = StructuredForm(request.POST, request.FILES, **options)
         if form.is_valid() and (run := started(request, form, repeated)):
             return redirect("playground:run", pk=run.pk)
         slug = request.POST.get("configuration", "")
@@ -42,7 +44,7 @@ def structured(request: StaffRequest) -> HttpResponse:
         slug = prompt.configuration if prompt.configuration in slugs else slugs[0]
         values = filled(prompt, repeated, slug, examples="example" in request.GET)
         slug = values["configuration"]
-        form = StructuredForm(initial=values, prompt=prompt, configurations=configurations)
+        form = StructuredForm(initial=values, **options)
     context = {
         "title": "Structured completion",
         "form": form,

@@ -51,7 +51,7 @@ def form_of(configuration: Configuration, **fields: str) -> dict[str, str]:
 
 def test_a_run_is_started_with_what_was_entered(reader: Client) -> None:
     configuration = ConfigurationFactory()
-    sent = form_of(configuration, title="Names of today", repairs="2", dry_run="1", capture_raw="on")
+    sent = form_of(configuration, title="Names of today", session="Tuesday", repairs="2", dry_run="1", capture_raw="on")
     sent["input-known"] = '{"known": [{"name": "Ada"}]}\r\n'
 
     response = reader.post(URL, sent)
@@ -61,7 +61,7 @@ def test_a_run_is_started_with_what_was_entered(reader: Client) -> None:
     assert (run.title, run.dry_run, run.capture_raw) == ("Names of today", True, True)
     request = RunRequest.from_json(run.request)
     assert request.variables == {"language": "English"} and request.structured is not None
-    assert request.structured.repairs == 2
+    assert (request.structured.repairs, request.structured.session) == (2, "Tuesday")
     # A blank optional input is not given.
     assert [(given.name, given.text) for given in request.structured.inputs] == [
         ("known", '{"known": [{"name": "Ada"}]}\n'),
@@ -72,7 +72,7 @@ def test_a_run_is_started_with_what_was_entered(reader: Client) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"input-text": " "}, "Enter this input."),
+        ({"input-text": " "}, "Enter this input, or choose a file."),
         ({"variable-language": "", "input-known": "{"}, "The fields below say why. Configuration"),
         ({"input-known": "{"}, "The input “known” of the prompt “test.names” is no JSON"),
         ({"repairs": "9"}, "less than or equal to 5"),
@@ -136,7 +136,7 @@ def test_a_run_fills_the_form_again(reader: Client) -> None:
     request = RunRequest(
         configuration=configuration.slug,
         prompt="",
-        structured=structured("Once more.", repairs=3),
+        structured=structured("Once more.", repairs=3, session="Monday"),
         variables={"language": "German"},
         title="Again",
     )
@@ -148,6 +148,7 @@ def test_a_run_fills_the_form_again(reader: Client) -> None:
 
     assert to_repeat.url == f"{URL}?from={run.pk}"  # type: ignore[attr-defined]
     assert "Once more." in page and 'value="German"' in page and 'value="3"' in page and 'value="Again"' in page
+    assert 'value="Monday"' in page
     reader.post(f"{URL}?from={run.pk}", form_of(configuration))
     assert Run.objects.latest("pk").parent == run
 

@@ -13,6 +13,7 @@ from llmcore.errors import ConfigurationError
 from llmcore.messages import Message
 from llmcore.prompts.variables import is_name
 from llmcore.structured.expected import MAX_REPAIRS
+from llmcore.structured.media import IMAGE_TYPES, media_type_of
 from llmcore.structured.packs import site_prompts
 from llmcore.structured.validation import unfenced
 from llmcore.trace import StepKind
@@ -115,6 +116,8 @@ def input_of(given: str) -> GivenInput:
     name, file = pair_of(given, "--input", "FILE")
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        if (found := media_type_of(data)) in IMAGE_TYPES:
+            return GivenInput.of_picture(name=name, data=data, media_type=found, origin=file)
         return GivenInput(name=name, text=data.decode("utf-8"), origin=file)
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"The input “{name}” can't be read: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from llmcore.messages import Message, ToolSpec
 from llmcore.prompts.assembly import Segment, Source
 from llmcore.trace import StepKind
 from playground.models import RunStep
+from playground.pictures import picture_label
 from playground.reading.boxes import pretty
 from playground.reading.compare.sides import Side
 from playground.reading.compare.texts import DiffLine, Piece, bounded, line_diff, side_by_side
@@ -176,7 +177,9 @@ def _texts(side: Side) -> dict[str, Text]:
     texts = _tools(side)
     for number, segment in enumerate(shown):
         place = None if plan.structured else number - len(shown) + len(user[:MOST_USER_MESSAGES])
-        texts[_key(segment, place)] = _text(segment, digests, contents)
+        key, text = _key(segment, place), _text(segment, digests, contents)
+        # A file around an input, and an input around its picture, are told in several pieces.
+        texts[key] = _joined(texts[key], text) if key in texts else text
     if rest := [segment for segment in plan.segments if segment not in shown]:
         texts[HISTORY] = Text(
             source=Source.ASSISTANT,
@@ -213,10 +216,23 @@ def _text(segment: Segment, digests: Mapping[int, str], contents: Mapping[str, A
     )
 
 
+def _joined(first: Text, then: Text) -> Text:
+    texts = (first.text, then.text)
+    return replace(
+        first,
+        tokens=first.tokens + then.tokens,
+        text=None if None in texts else "\n".join(filter(None, texts)),
+        digest=(*first.digest, *then.digest),
+    )
+
+
 def _span(message: Message, segment: Segment) -> str | None:
     if segment.part >= len(message.parts):
         return None
-    return message.parts[segment.part].text[segment.start : segment.end].strip("\n")
+    part = message.parts[segment.part]
+    if part.kind == "image":
+        return picture_label(part.media_type, part.data)
+    return part.text[segment.start : segment.end].strip("\n")
 
 
 def _tools(side: Side) -> dict[str, Text]:

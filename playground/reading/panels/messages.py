@@ -15,6 +15,7 @@ from llmcore.prompts.layout import SOURCE_OF_ROLE
 from llmcore.prompts.ledger import skill_ledger
 from llmcore.trace import StepKind
 from playground.models import RunStep
+from playground.pictures import picture_label
 from playground.reading.boxes import Box, any_box, byte_size, json_box, text_box
 from playground.reading.lines import Line
 from playground.reading.panels.base import Panel, Query, Tab
@@ -116,7 +117,7 @@ def read(record: StepRecord, query: Query) -> Panel:
         "shown": views,
         "total": len(digests),
         "kept": kept,
-        "kept_tokens": record.plan.estimator.size(sum(record.sizes(digests[:kept]).values())),
+        "kept_tokens": kept_tokens(record, digests[:kept]),
         "added": len(digests) - kept,
         "rest": len(digests) - last,
         "next": last - kept,
@@ -128,6 +129,15 @@ def read(record: StepRecord, query: Query) -> Panel:
         "ledger": skill_ledger(record.plan.segments, record.plan.dropped) if is_first else None,
     }
     return Panel(template="messages", context=context, boxes=tuple(box for view in views for box in view.boxes))
+
+
+def kept_tokens(record: StepRecord, digests: Sequence[str]) -> int:
+    """About how many tokens the earlier messages take: what was assembled as its sources do, the rest by its size."""
+    assembled = {index for index, digest in enumerate(record.plan.messages) if digests[index : index + 1] == [digest]}
+    told = [segment for segment in record.plan.segments if segment.message in assembled]
+    known = {digests[segment.message] for segment in told}
+    rest = record.sizes(digest for digest in digests if digest not in known)
+    return sum(segment.tokens for segment in told) + record.plan.estimator.size(sum(rest.values()))
 
 
 def definitions_tokens(record: StepRecord) -> int | None:
@@ -186,7 +196,8 @@ class MessageReader:
         return blocks
 
     def _segment_block(self, part: Part, segment: Segment, name: str) -> Block:
-        text = part.text[segment.start : segment.end]
+        is_image = part.kind == "image"
+        text = picture_label(part.media_type, part.data) if is_image else part.text[segment.start : segment.end]
         return Block(
             box=text_box(name, segment.label, text.strip("\n")),
             source=segment.source,
@@ -227,8 +238,7 @@ def part_block(part: Part, name: str, estimator: Estimator) -> Block:
                 tokens=estimator.text(part.text) or None,
             )
         case "image":
-            size = len(part.data or "") * 3 // 4
-            return Block(label=f"image, {part.media_type}, {size:,} bytes", kind="image")
+            return Block(label=picture_label(part.media_type, part.data), kind="image")
         case _:
             return Block(box=json_box(name, "Block of the provider", part.extra), label="provider", kind="provider")
 

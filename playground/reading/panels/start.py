@@ -8,6 +8,7 @@ from typing import Any
 from llmcore.runs.fork import without_contents
 from llmcore.structured.packs import site_prompts
 from playground.numbers import duration
+from playground.pictures import picture_label
 from playground.reading.boxes import Box, any_box, json_box, text_box
 from playground.reading.panels.base import Panel, Query, Tab
 from playground.reading.step_record import StepRecord
@@ -53,7 +54,11 @@ def given_boxes(request: Mapping[str, Any]) -> Iterator[Box]:
     if structured := request.get("structured"):
         for number, given in enumerate(structured["inputs"]):
             note = f"from {given['origin']}" if given.get("origin") else ""
-            yield any_box(f"input-{number}", f"Input {given['name']}", given["text"], note=note)
+            title = f"Input {given['name']}"
+            if media_type := given.get("media_type"):
+                yield text_box(f"input-{number}", title, picture_label(media_type, given.get("data")), note=note)
+            else:
+                yield any_box(f"input-{number}", title, given["text"], note=note)
     else:
         yield text_box("prompt", "User prompt", str(request.get("prompt") or ""))
 

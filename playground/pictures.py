@@ -1,0 +1,41 @@
+"""Pictures in what is stored of a run. Nothing can look for secrets in them, so where texts are masked they go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from llmcore.messages import JSON
+from llmcore.redaction.values import change_texts
+
+
+def pictures_in(value: JSON) -> frozenset[str]:
+    """The pictures in a JSON value, as base64: parts of messages, and what was given for inputs."""
+    found: set[str] = set()
+    stack: list[JSON] = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            data = item.get("data")
+            if data and isinstance(data, str) and str(item.get("media_type")).startswith("image/"):
+                found.add(data)
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            stack.extend(item)
+    return frozenset(found)
+
+
+def without_pictures(value: JSON, pictures: Collection[str]) -> JSON:
+    """The value with these pictures taken out of all its texts, such as the exact body of a request."""
+
+    def taken_out(text: str, name: str) -> str:
+        for picture in pictures:
+            text = text.replace(picture, "")
+        return text
+
+    return change_texts(value, taken_out) if pictures else value
+
+
+def picture_label(media_type: str | None, data: str | None) -> str:
+    """What a page says of a picture, since it shows none."""
+    size = len(data or "") * 3 // 4 - (data or "").count("=")
+    return f"image, {media_type}, {size:,} bytes" if size else f"image, {media_type}, not kept"
