@@ -20,14 +20,17 @@ from llmcore.budgets.run import RunBudgets
 from llmcore.models import Budget, BudgetPeriod, BudgetReservation, UsageRecord
 
 
-def site_budgets(*, configuration: values.Configuration, user: Any, run_id: int | None = None) -> RunBudgets:
+def site_budgets(
+    *, configuration: values.Configuration, user: Any, run_id: int | None = None, unreported: Amounts | None = None
+) -> RunBudgets:
     """What the calls of one run reserve from; to be asked on a thread that may use the database. A budget that is
-    entered later holds for runs that start, or go on, after it."""
+    entered later holds for runs that start, or go on, after it. `unreported` is what the run used before without a
+    count of its provider."""
     store = DatabaseBudgets(configuration_id=configuration.id, user_id=getattr(user, "pk", None), run_id=run_id)
     return RunBudgets(
         store if store.budgets().exists() else None,
         ceiling=configuration.ceiling,
-        used=used_by_run(run_id) if run_id is not None and configuration.ceiling else None,
+        used=used_by_run(run_id) + (unreported or Amounts()) if run_id is not None and configuration.ceiling else None,
         close=connections.close_all,
     )
 

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from llmcore import store
+from llmcore.budgets.base import Amounts
 from llmcore.configuration import Configuration
 from llmcore.errors import ConfigurationError
 from llmcore.messages import JSON, Message
 from llmcore.prompts import provenance
 from llmcore.runs.fallback import place_of
 from llmcore.runs.state import RunState, replay
+from llmcore.runs.unreported import unreported
 from llmcore.tools.base import Tool
 from llmcore.tools.replacement import used_results, with_replacements
 from llmcore.trace import RunStep
@@ -33,6 +35,12 @@ class Segment:
     sources: tuple[provenance.Segment, ...] = ()
     steps: list[RunStep] = field(default_factory=list)
     contents: Mapping[str, JSON] = field(default_factory=dict)
+
+    def unreported(self) -> Amounts:
+        """What earlier segments used whose provider counted nothing."""
+        summarizer = self.configuration.summarizer
+        routes = [*self.configuration.routes, *([summarizer.route] if summarizer else [])]
+        return unreported(self.steps, self.contents, routes)
 
 
 def first_segment(prepared: PreparedRun) -> Segment:

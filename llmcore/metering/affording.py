@@ -7,6 +7,7 @@ from decimal import Decimal
 from math import ceil
 
 from llmcore.budgets.base import Amounts, BudgetExceeded, Budgets, BudgetsAway, Need, Reservation
+from llmcore.configuration import LanguageModel
 from llmcore.context.budget import longest_answer, window_use
 from llmcore.context.estimator import Estimator
 from llmcore.context.tokens import Share
@@ -37,7 +38,7 @@ class Afforded:
     async def settle(self, sending: Sending, response: ModelResponse) -> None:
         """Count what the attempt used, and note what of the budgets that crossed."""
         if self.reservation is not None:
-            used = used_by(sending.call, response, self.need)
+            used = used_by(sending.call.model, response, prompt=self.need.sent.tokens)
             sending.crossings.extend(await self.reservation.settle(used))
 
 
@@ -70,9 +71,9 @@ def need_of(call: ModelCall, *, input_tokens: int | None, body_bytes: int) -> Ne
     )
 
 
-def used_by(call: ModelCall, response: ModelResponse, need: Need) -> Amounts:
-    """What the call used. Where its provider didn't count, it is not nothing: the prompt as it was estimated, and what
-    had arrived of the answer. A call that was refused used no tokens."""
+def used_by(model: LanguageModel, response: ModelResponse, *, prompt: int) -> Amounts:
+    """What a call of `model` used. Where its provider didn't count, it is not nothing: the `prompt` as estimated,
+    and what had arrived of the answer. A call that was refused used no tokens."""
     usage = response.usage or Usage()
     read, written = _credible(usage.input_tokens), _credible(usage.output_tokens)
     if read is None and written is None and _refused(response):
@@ -80,11 +81,11 @@ def used_by(call: ModelCall, response: ModelResponse, need: Need) -> Amounts:
     if read is None or written is None:
         arrived = response.message.parts or response.tool_calls
         usage = Usage(
-            input_tokens=need.sent.tokens if read is None else read,
-            output_tokens=written or (Estimator.of(call.model).message(response.message) if arrived else 0),
+            input_tokens=prompt if read is None else read,
+            output_tokens=written or (Estimator.of(model).message(response.message) if arrived else 0),
         )
     tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
-    return Amounts(requests=1, tokens=tokens, cost=call.model.prices.cost(usage))
+    return Amounts(requests=1, tokens=tokens, cost=model.prices.cost(usage))
 
 
 def _longest_answer(call: ModelCall, prompt: int) -> int:

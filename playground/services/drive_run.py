@@ -140,7 +140,12 @@ class Drive:
             self._run.plan = prepared.plan()
             self._recording.plan(self._run.plan, prepared.contents(), max_rounds=prepared.state.limits.max_rounds)
             segment = first_segment(prepared)
-        self._budgets = site_budgets(configuration=segment.configuration, user=self._run.user, run_id=self._run.pk)
+        self._budgets = site_budgets(
+            configuration=segment.configuration,
+            user=self._run.user,
+            run_id=self._run.pk,
+            unreported=segment.unreported() if segment.configuration.ceiling else None,
+        )
         self._recording.go_on(segment.steps)
         self._trace = RunTrace(
             self._thread, offset_ms=self._recording.offset_ms, steps=segment.steps, contents=segment.contents

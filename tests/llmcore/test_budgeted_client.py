@@ -260,4 +260,4 @@ def test_a_count_that_can_not_be_is_not_believed(count: int) -> None:  # M1
     call: ModelCall = call_to(CHAT, "http://127.0.0.1:9", model=MODEL)
     need = need_of(call, input_tokens=400, body_bytes=0)
     response = ModelResponse(usage=Usage(input_tokens=count, output_tokens=7))
-    assert used_by(call, response, need).tokens == 407
+    assert used_by(call.model, response, prompt=need.sent.tokens).tokens == 407

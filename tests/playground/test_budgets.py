@@ -21,6 +21,7 @@ from llmcore.trace import RunStep, StepKind
 from playground.claims import claim_run
 from playground.models import Run
 from playground.privacy import PrivacyLevel
+from playground.segments import next_segment
 from playground.services.continue_run import continue_run, requeue_interrupted
 from playground.services.drive_run import drive_run
 from playground.services.preview_run import preview_run
@@ -36,6 +37,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 USED = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 ASKING = Turn(tool_calls=(call("look"),), usage=USED)
 HELLO = Turn(text="Good day.", usage=USED)
+# Of a server that counts nothing.
+SILENT = (Turn(tool_calls=(call("look"),), usage={}), Turn(text="Good day.", usage={}))
 NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
@@ -137,6 +140,30 @@ def test_the_ceiling_of_a_run_counts_what_it_used_before(model: Script) -> None:
     model.configuration.save()
     assert requeue_interrupted(run)
     assert model.drive(run).status == "completed"
+
+
+@pytest.mark.parametrize("lost", ["silent", "worker"])
+def test_the_ceiling_of_a_run_counts_what_nobody_reported_before(lost: str) -> None:  # M1, M3
+    """A server that counts nothing, and a worker that was killed before the answer: what was sent is gone."""
+    with script(*SILENT, max_tokens=50, max_run_tokens=100_000, tool_groups=["test"]) as model:
+        for price in ("input_price", "output_price"):
+            setattr(model.configuration.model, price, Decimal(2))
+        model.configuration.model.save()
+        BudgetFactory(max_requests=1)
+        run = model.run(prompt="word " * 300)
+        assert run.reason == "budget_exhausted" and UsageRecord.objects.get().input_tokens is None
+        if lost == "worker":
+            run.steps.filter(sequence__gt=2).delete()
+        segment = next_segment(run)
+        before = segment.unreported()
+        assert 300 < before.tokens < 700 and before.cost == before.tokens * Decimal(2) / 1_000_000
+
+        Budget.objects.all().delete()
+        model.configuration.max_run_tokens = before.tokens + 400
+        model.configuration.save()
+        assert requeue_interrupted(run)
+        assert model.drive(run).reason == "budget_exhausted"
+    assert f"{before.tokens:,} used" in run.detail
 
 
 def test_a_model_without_prices_keeps_no_budget_of_cost(model: Script) -> None:  # M3
