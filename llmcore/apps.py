@@ -4,6 +4,7 @@ from django.apps import AppConfig
 from django.utils.module_loading import autodiscover_modules
 
 from llmcore.conf import most_calls_in_flight, service_tokens, settings
+from llmcore.mcp_commands import mcp_commands
 from llmcore.recent_records import remember_records
 from llmcore.redaction import Redactor
 from llmcore.redaction.logs import redact_log
@@ -32,6 +33,7 @@ class LLMCoreConfig(AppConfig):
         remember_records(settings.LLM_RECENT_LOGS)
         # A mistake in them shows at start, not in a run.
         workspaces()
+        mcp_commands()
         most_calls_in_flight()
         service_tokens()
         # A site's tools are registered by importing them, as the admin finds each app's `admin.py`.

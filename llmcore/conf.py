@@ -73,6 +73,8 @@ DEFAULTS: dict[str, Callable[[], Any]] = {
     "LLM_SECRET_VALUES": lambda: secrets_in_settings,
     # The folders that tools may work in, by name.
     "LLM_WORKSPACES": dict,
+    # The programs that may be MCP servers, by name.
+    "LLM_MCP_COMMANDS": dict,
     # What judges the calls of tools: dotted paths of functions, in their order, by when they are asked.
     "LLM_TOOL_HOOKS": dict,
     # Models and those of their fields that the tool `query_rows` may show.
@@ -112,6 +114,7 @@ class Settings:
     LLM_ENVIRONMENT_SECRET: Callable[[str], str | None]
     LLM_SECRET_VALUES: Callable[[], Iterable[str]]
     LLM_WORKSPACES: Mapping[str, Mapping[str, Any]]
+    LLM_MCP_COMMANDS: Mapping[str, Mapping[str, Any]]
     LLM_TOOL_HOOKS: Mapping[str, Sequence[str]]
     LLM_QUERY_FIELDS: Mapping[str, Sequence[str]]
     LLM_RECENT_LOGS: int

@@ -1,4 +1,5 @@
-"""API keys of providers: encrypted at rest and bound to the host they were saved for, or read from the environment.
+"""API keys of providers and MCP servers: encrypted at rest and bound to the host that they were saved for, or read from
+the environment.
 
 A stored token holds the host beside the key, so that not even a changed row sends a key anywhere else.
 """
@@ -15,17 +16,20 @@ from django.db import transaction
 from llmcore.conf import no_environment, settings
 from llmcore.configuration import Secret
 from llmcore.errors import ConfigurationError, SecretUnavailable
-from llmcore.models import Provider
+from llmcore.models import MCPServer, Provider
 from llmcore.models.base_url import host_of
+from llmcore.models.remote import Remote
 
+# All that have keys.
+KINDS: tuple[type[Remote], ...] = (Provider, MCPServer)
 MIN_KEY_LENGTH = 8
-# Whoever edits providers can send a variable's value anywhere, so not every secret of the process may be named.
+# Whoever edits these can send a variable's value anywhere, so not every secret of the process may be named.
 KEY_VARIABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]*_API_(KEY|TOKEN)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rotation:
-    """What a rotation of the encryption key found: providers re-encrypted, and those without a stored key."""
+    """What a rotation of the encryption key found: services re-encrypted, and those without a stored key."""
 
     rotated: int
     without_key: int
@@ -46,89 +50,95 @@ def problem_of_variable(name: str) -> str:
         return ""
     return (
         "The name of a variable must end with _API_KEY or _API_TOKEN, for example OPENAI_API_KEY, so that no other "
-        "secret of this site can be sent to a provider. The operator can allow more in the setting LLM_KEY_VARIABLES."
+        "secret of this site can be sent elsewhere. The operator can allow more in the setting LLM_KEY_VARIABLES."
     )
 
 
-def save_key(provider: Provider, key: str) -> None:
+def save_key(remote: Remote, key: str) -> None:
     """Put the encrypted key on the row, for the present host; the row is not saved."""
     if problem := problem_of_key(key):
         raise ConfigurationError(problem)
-    host = host_of(provider.base_url)
-    provider.encrypted_key = _fernet().encrypt(f"{host}\n{key}".encode())
-    provider.key_host = host
-    provider.key_env = ""
+    host = host_of(remote.base_url)
+    remote.encrypted_key = _fernet().encrypt(f"{host}\n{key}".encode())
+    remote.key_host = host
+    remote.key_env = ""
 
 
-def use_environment_key(provider: Provider, name: str) -> None:
+def use_environment_key(remote: Remote, name: str) -> None:
     """Let the row name the variable its key is read from, for the present host; the row is not saved."""
     if problem := problem_of_variable(name):
         raise ConfigurationError(problem)
-    provider.encrypted_key = b""
-    provider.key_host = host_of(provider.base_url)
-    provider.key_env = name
+    remote.encrypted_key = b""
+    remote.key_host = host_of(remote.base_url)
+    remote.key_env = name
 
 
-def forget_key(provider: Provider) -> None:
+def forget_key(remote: Remote) -> None:
     """Take the key off the row; the row is not saved."""
-    provider.encrypted_key = b""
-    provider.key_host = ""
-    provider.key_env = ""
+    remote.encrypted_key = b""
+    remote.key_host = ""
+    remote.key_env = ""
 
 
-def has_key(provider: Provider) -> bool:
+def kind_of(remote: Remote) -> str:
+    """What it is called on the pages."""
+    return str(remote._meta.verbose_name)
+
+
+def has_key(remote: Remote) -> bool:
     """Whether the row says where its key is; it may still be unreadable."""
-    return bool(provider.encrypted_key or provider.key_env)
+    return bool(remote.encrypted_key or remote.key_env)
 
 
-def is_for_other_host(provider: Provider) -> bool:
+def is_for_other_host(remote: Remote) -> bool:
     """Whether the row has a key that was saved for another host than its present one."""
-    return has_key(provider) and provider.key_host != host_of(provider.base_url)
+    return has_key(remote) and remote.key_host != host_of(remote.base_url)
 
 
-def read_key(provider: Provider) -> Secret:
-    """The key in clear, empty for a provider without one; SecretUnavailable says why it can't be had."""
-    if not has_key(provider):
+def read_key(remote: Remote) -> Secret:
+    """The key in clear, empty for a service without one; SecretUnavailable says why it can't be had."""
+    if not has_key(remote):
         return Secret("")
-    if is_for_other_host(provider):
-        raise SecretUnavailable(_other_host(provider, provider.key_host))
-    if provider.key_env:
-        return Secret(_environment_key(provider))
-    host, key = _decrypt(provider)
-    if host != host_of(provider.base_url):
-        raise SecretUnavailable(_other_host(provider, host))
+    if is_for_other_host(remote):
+        raise SecretUnavailable(_other_host(remote, remote.key_host))
+    if remote.key_env:
+        return Secret(_environment_key(remote))
+    host, key = _decrypt(remote)
+    if host != host_of(remote.base_url):
+        raise SecretUnavailable(_other_host(remote, host))
     return Secret(key)
 
 
 def readable_keys() -> Iterator[str]:
     """Every key that this process can read, wherever it may be sent; unreadable ones are passed over."""
-    for provider in Provider.objects.only("name", "encrypted_key", "key_env"):
-        try:
-            if provider.encrypted_key:
-                yield _decrypt(provider)[1]
-            elif provider.key_env:
-                yield _environment_key(provider)
-        except SecretUnavailable:
-            continue
+    for kind in KINDS:
+        for remote in kind._default_manager.only("name", "encrypted_key", "key_env"):
+            try:
+                if remote.encrypted_key:
+                    yield _decrypt(remote)[1]
+                elif remote.key_env:
+                    yield _environment_key(remote)
+            except SecretUnavailable:
+                continue
 
 
 @transaction.atomic
 def rotate_keys() -> Rotation:
     """Encrypt every stored key with the newest encryption key; all or none."""
     fernet = _fernet()
-    providers = list(Provider.objects.select_for_update().order_by("name"))
-    with_key = [provider for provider in providers if provider.encrypted_key]
-    lost = [provider for provider in with_key if not _is_readable(provider, fernet)]
+    remotes = [row for kind in KINDS for row in kind._default_manager.select_for_update().order_by("name")]
+    with_key = [remote for remote in remotes if remote.encrypted_key]
+    lost = [remote for remote in with_key if not _is_readable(remote, fernet)]
     if lost:
-        names = ", ".join(f"“{provider.name}”" for provider in lost)
+        names = ", ".join(f"“{remote.name}”" for remote in lost)
         raise SecretUnavailable(
             f"Nothing was changed: the keys of {names} can't be decrypted with any key in LLM_ENCRYPTION_KEYS. "
             "Add the encryption key they were saved with, or remove these API keys in the admin and enter them again."
         )
-    for provider in with_key:
-        provider.encrypted_key = fernet.rotate(bytes(provider.encrypted_key))
-    Provider.objects.bulk_update(with_key, ["encrypted_key"])
-    return Rotation(rotated=len(with_key), without_key=len(providers) - len(with_key))
+    for remote in with_key:
+        remote.encrypted_key = fernet.rotate(bytes(remote.encrypted_key))
+        remote.save(update_fields=["encrypted_key"])
+    return Rotation(rotated=len(with_key), without_key=len(remotes) - len(with_key))
 
 
 def _fernet() -> MultiFernet:
@@ -150,43 +160,43 @@ def _fernet() -> MultiFernet:
     return MultiFernet(keys)
 
 
-def _is_readable(provider: Provider, fernet: MultiFernet) -> bool:
+def _is_readable(remote: Remote, fernet: MultiFernet) -> bool:
     try:
-        fernet.decrypt(bytes(provider.encrypted_key))
+        fernet.decrypt(bytes(remote.encrypted_key))
     except InvalidToken:
         return False
     return True
 
 
-def _decrypt(provider: Provider) -> tuple[str, str]:
+def _decrypt(remote: Remote) -> tuple[str, str]:
     """Host and key of the stored token."""
     try:
-        text = _fernet().decrypt(bytes(provider.encrypted_key)).decode()
+        text = _fernet().decrypt(bytes(remote.encrypted_key)).decode()
     except InvalidToken:
         raise SecretUnavailable(
-            f"The API key of “{provider.name}” can't be decrypted: none of the keys in LLM_ENCRYPTION_KEYS fits. Add "
+            f"The API key of “{remote.name}” can't be decrypted: none of the keys in LLM_ENCRYPTION_KEYS fits. Add "
             "the encryption key it was saved with to LLM_ENCRYPTION_KEYS (without that variable: the file "
-            "encryption_key in the data directory), or open the provider and enter the API key again."
+            f"encryption_key in the data directory), or open the {kind_of(remote)} and enter the API key again."
         ) from None
     host, _newline, key = text.partition("\n")
     return host, key
 
 
-def _environment_key(provider: Provider) -> str:
-    name = provider.key_env
+def _environment_key(remote: Remote) -> str:
+    name = remote.key_env
     if problem := problem_of_variable(name):
-        raise SecretUnavailable(f"The key of “{provider.name}” can't be read from {name}. {problem}")
+        raise SecretUnavailable(f"The key of “{remote.name}” can't be read from {name}. {problem}")
     read = settings.LLM_ENVIRONMENT_SECRET
     if read is no_environment:
         raise SecretUnavailable(
-            f"The key of “{provider.name}” is in the environment variable {name}, but this site reads none: let its "
-            "setting LLM_ENVIRONMENT_SECRET be os.environ.get, or open the provider and enter a key."
+            f"The key of “{remote.name}” is in the environment variable {name}, but this site reads none: let its "
+            f"setting LLM_ENVIRONMENT_SECRET be os.environ.get, or open the {kind_of(remote)} and enter a key."
         )
     key = (read(name) or "").strip()
     if not key:
         raise SecretUnavailable(
-            f"The environment variable {name}, which holds the key of “{provider.name}”, is not set. Set it for the "
-            "web server and the workers and restart them, or open the provider and enter a key."
+            f"The environment variable {name}, which holds the key of “{remote.name}”, is not set. Set it for the "
+            f"web server and the workers and restart them, or open the {kind_of(remote)} and enter a key."
         )
     if not key.isascii() or not key.isprintable() or " " in key:
         raise SecretUnavailable(
@@ -195,8 +205,8 @@ def _environment_key(provider: Provider) -> str:
     return key
 
 
-def _other_host(provider: Provider, host: str) -> str:
+def _other_host(remote: Remote, host: str) -> str:
     return (
-        f"The key of “{provider.name}” was saved for {host or 'no host'} and is not sent to "
-        f"{host_of(provider.base_url)}. Open the provider and enter the key for the new address."
+        f"The key of “{remote.name}” was saved for {host or 'no host'} and is not sent to "
+        f"{host_of(remote.base_url)}. Open the {kind_of(remote)} and enter the key for the new address."
     )

@@ -8,12 +8,12 @@ from django.contrib.auth import get_user_model
 
 from llmcore import store
 from llmcore.errors import ConfigurationError
+from llmcore.mcp_servers import every_tool
 from llmcore.models import Configuration
 from llmcore.redaction import Redactor
 from llmcore.simulation import Simulated, simulate
 from llmcore.site_budgets import site_budgets
 from llmcore.site_calls import Stop, make_calls
-from llmcore.tools.registry import all_tools
 from llmcore.turns.request import ActionRequest, InvalidBody, TurnRequest
 from llmcore.turns.turn import Turn, take_turn
 
@@ -49,7 +49,7 @@ def judge_action(request: ActionRequest) -> Simulated:
     row = Configuration.objects.filter(slug=request.configuration, enabled=True).first()
     if row is None:
         raise ConfigurationError(f"There is no configuration “{request.configuration}”, or it is disabled.")
-    tool, switches = all_tools().get(request.name), store.load_switches()
+    tool, switches = every_tool().get(request.name), store.load_switches()
     user = user_named(request.user)
     if tool is None:
         return Simulated(problem=f"There is no tool “{request.name}”.")

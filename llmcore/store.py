@@ -15,6 +15,7 @@ from llmcore.context.learning import MOST_SAMPLES, correction
 from llmcore.context.tokenizers import vocabulary_of
 from llmcore.errors import ConfigurationError
 from llmcore.keys import has_key, read_key, readable_keys
+from llmcore.mcp_commands import mcp_commands
 from llmcore.messages import ModelResponse
 from llmcore.models import (
     ActionRule,
@@ -181,6 +182,7 @@ def secret_values() -> list[str]:
     site.update(str(database.get("PASSWORD") or "") for database in settings.DATABASES.values())
     redis = (settings.CELERY_BROKER_URL, settings.LLM_WAKEUPS_URL, settings.LLM_PERMITS_URL)
     site.update(unquote(urlsplit(url).password or "") for url in redis)
+    site.update(secret for command in mcp_commands().values() for secret in command.secrets)
     secrets = {value for value in site if len(value) >= MIN_SECRET_LENGTH} | set(readable_keys())
     return sorted(secrets, key=lambda value: (-len(value), value))
 

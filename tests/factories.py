@@ -12,7 +12,7 @@ from django.contrib.auth.models import Permission
 from factory.django import DjangoModelFactory
 
 from llmcore.keys import save_key
-from llmcore.models import Budget, Configuration, LanguageModel, Provider, Skill, Snippet
+from llmcore.models import Budget, Configuration, LanguageModel, MCPServer, Provider, Skill, Snippet
 
 PASSWORD = "correct horse"
 
@@ -43,17 +43,12 @@ class UserFactory(DjangoModelFactory):
             self.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
 
 
-class ProviderFactory(DjangoModelFactory):
-    """A provider without a key; `key="…"` stores one."""
+class KeyedFactory(DjangoModelFactory):
+    """A service without a key; `key="…"` stores one."""
 
     class Meta:
-        model = Provider
+        abstract = True
         skip_postgeneration_save = True
-
-    slug = factory.Sequence("provider-{}".format)
-    name = factory.Sequence("Provider {}".format)
-    adapter = "openai_compat"
-    base_url = "https://llm.example.com/v1"
 
     @factory.post_generation
     def key(self: Any, create: bool, key: str | None, **kwargs: Any) -> None:
@@ -61,6 +56,16 @@ class ProviderFactory(DjangoModelFactory):
             save_key(self, key)
             if create:
                 self.save()
+
+
+class ProviderFactory(KeyedFactory):
+    class Meta:
+        model = Provider
+
+    slug = factory.Sequence("provider-{}".format)
+    name = factory.Sequence("Provider {}".format)
+    adapter = "openai_compat"
+    base_url = "https://llm.example.com/v1"
 
 
 class LanguageModelFactory(DjangoModelFactory):
@@ -136,3 +141,14 @@ class ConfigurationFactory(DjangoModelFactory):
     def fallbacks(self: Any, create: bool, fallbacks: list[LanguageModel] | None, **kwargs: Any) -> None:
         for position, model in enumerate(fallbacks or (), start=1):
             self.fallbacks.add(model, through_defaults={"position": position})
+
+
+class MCPServerFactory(KeyedFactory):
+    """A server that was never asked for its tools."""
+
+    class Meta:
+        model = MCPServer
+
+    slug = factory.Sequence("mcp{}".format)
+    name = factory.Sequence("MCP server {}".format)
+    base_url = "https://mcp.example.com/mcp"

@@ -23,6 +23,8 @@ DJANGO_PARTS = (
     "llmcore.budgets.database",
     "llmcore.forms",
     "llmcore.conf",
+    "llmcore.mcp_commands",
+    "llmcore.mcp_servers",
     "llmcore.database_access",
     "llmcore.diagnostics",
     "llmcore.llm_tools",
@@ -62,6 +64,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("llmcore.usage",),
     ("llmcore.errors",),
 )
+SDK_USERS = frozenset({"llmcore.tools.mcp.client", "llmcore.tools.mcp.checked_http"})
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "misc", "manager", "managers", "handler", "handlers", "processor"}
 
 
@@ -135,7 +138,15 @@ def test_the_plain_part_of_the_runtime_knows_no_framework() -> None:
     # Of the two stores of permits one is Redis.
     store = "llmcore.permits.redis"
     wrong = [found for found in wrong if not (found.module == store and within(found.imported, ("redis",)))]
+    # The SDK of MCP servers is imported by what only a call or a listing imports.
+    sdk = ("mcp", "mcp_types", "httpx2", "pydantic")
+    wrong = [found for found in wrong if not (found.module in SDK_USERS and within(found.imported, sdk))]
     assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_the_sdk_of_mcp_servers_is_imported_by_a_first_call_only() -> None:
+    importers = {found.module for found in IMPORTS if found.imported in SDK_USERS}
+    assert importers <= SDK_USERS
 
 
 def test_the_plain_part_of_the_runtime_imports_none_of_its_django_parts() -> None:
@@ -194,6 +205,8 @@ def test_only_one_module_reads_the_environment() -> None:
     }
     # manage.py, the server entry points and Celery name the settings module, as Django's own templates do.
     allowed = {"config.env", "config.asgi", "config.wsgi", "config.celery"}
+    # A program of its own, which is handed what its command may know as its environment.
+    allowed |= {"llmcore.tools.workspace.supervisor"}
     assert readers <= allowed, readers - allowed
 
 

@@ -2,6 +2,7 @@
 
 from llmcore.admin.budgets import BudgetAdmin
 from llmcore.admin.configurations import ConfigurationAdmin
+from llmcore.admin.mcp import MCPServerAdmin
 from llmcore.admin.prompts import SkillAdmin, SnippetAdmin
 from llmcore.admin.providers import LanguageModelAdmin, ProviderAdmin
 from llmcore.admin.rules import ActionRuleAdmin
@@ -13,6 +14,7 @@ __all__ = [
     "BudgetAdmin",
     "ConfigurationAdmin",
     "LanguageModelAdmin",
+    "MCPServerAdmin",
     "ProviderAdmin",
     "SkillAdmin",
     "SnippetAdmin",

@@ -7,19 +7,17 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.utils.decorators import method_decorator
+from django.http import HttpRequest
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from django.views.decorators.debug import sensitive_post_parameters
 
+from llmcore.admin.keys import KeyedAdmin, key_fields
 from llmcore.context.estimator import Estimator
 from llmcore.enrollment.connection import Connection, connect
-from llmcore.errors import SecretUnavailable
-from llmcore.forms.providers import ProviderForm, key_state
-from llmcore.keys import read_key
+from llmcore.forms.providers import ProviderForm
+from llmcore.keys import has_key
 from llmcore.models import LanguageModel, Provider
 from llmcore.providers.registry import adapters
 from llmcore.store import model_value
@@ -27,23 +25,15 @@ from llmcore.usage import Prices
 
 
 @admin.register(Provider)
-class ProviderAdmin(admin.ModelAdmin):
-    """Providers; a key goes in and never comes out."""
-
-    class Media:
-        css = {"all": ["llmcore/admin.css"]}
+class ProviderAdmin(KeyedAdmin):
+    """Providers."""
 
     form = ProviderForm
     list_display = ["name", "wire_format", "base_url", "key", "models_count", "enabled"]
     list_filter = ["enabled", "adapter"]
     search_fields = ["name", "slug", "base_url"]
     prepopulated_fields = {"slug": ["name"]}
-    readonly_fields = ["present_key"]
     actions = ["test_connection"]
-
-    @method_decorator(sensitive_post_parameters("api_key"))
-    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return super().changeform_view(request, *args, **kwargs)
 
     def get_fieldsets(self, request: HttpRequest, obj: Provider | None = None) -> Any:
         may_edit = self.has_change_permission(request, obj) if obj else True
@@ -64,11 +54,6 @@ class ProviderAdmin(admin.ModelAdmin):
         rows: QuerySet[Provider] = super().get_queryset(request)
         return rows.annotate(models_count=Count("models"))
 
-    def save_model(self, request: HttpRequest, obj: Provider, form: Any, change: bool) -> None:
-        super().save_model(request, obj, form, change)
-        if problem := problem_with_key(obj):
-            messages.warning(request, problem)
-
     @admin.action(description=gettext_lazy("Test connection"), permissions=["change"])
     def test_connection(self, request: HttpRequest, rows: QuerySet[Provider]) -> None:
         """Ask each for its list of models: that calls no model and costs nothing."""
@@ -86,27 +71,23 @@ class ProviderAdmin(admin.ModelAdmin):
                 text = _("%(name)s does not list %(models)s, which is entered here: correct the name at the model.")
                 messages.warning(request, text % {"name": row.name, "models": ", ".join(missing)})
 
+    def problem_with_key(self, remote: Any) -> str:
+        if problem := super().problem_with_key(remote):
+            return problem
+        adapter = adapters().get(remote.adapter)
+        if not has_key(remote) and adapter and adapter.needs_key:
+            return str(_("%s has no key yet, and its wire format asks for one: enter it here.") % remote)
+        return ""
+
     @admin.display(description=gettext_lazy("wire format"), ordering="adapter")
     def wire_format(self, obj: Provider) -> str:
         adapter = adapters().get(obj.adapter)
         return adapter.label if adapter else _("%s (not known to this site)") % obj.adapter
 
-    @admin.display(description=gettext_lazy("key"), empty_value="–")
-    def key(self, obj: Provider) -> str:
-        return key_state(obj)
-
     @admin.display(description=gettext_lazy("models"), ordering="models_count")
     def models_count(self, obj: Any) -> int:
         count: int = obj.models_count
         return count
-
-    @admin.display(description=gettext_lazy("present key"))
-    def present_key(self, obj: Provider) -> str:
-        if problem := problem_with_key(obj):
-            return problem
-        if obj.key_env:
-            return _("read from %(variable)s for %(host)s") % {"variable": obj.key_env, "host": obj.key_host}
-        return _("saved for %s") % obj.key_host if obj.encrypted_key else _("none")
 
 
 def missing_models(provider: Provider, connection: Connection) -> set[str]:
@@ -116,31 +97,6 @@ def missing_models(provider: Provider, connection: Connection) -> set[str]:
         # Azure lists models, but requests name deployments.
         return set()
     return {name for name in provider.models.values_list("name", flat=True) if name not in listed}
-
-
-def key_fields(provider: Provider | None, may_edit: bool) -> list[str]:
-    if provider is None:
-        return ["api_key", "key_env"]
-    if not may_edit:
-        return ["present_key"]
-    fields = ["present_key", "api_key", "key_env"]
-    if provider.encrypted_key:
-        fields.insert(2, "remove_key")
-    if provider.key_env:
-        fields.append("send_to_new_host")
-    return fields
-
-
-def problem_with_key(provider: Provider) -> str:
-    """Why calls to `provider` will fail for its key, with what to do; empty if they won't."""
-    try:
-        key = read_key(provider)
-    except SecretUnavailable as error:
-        return str(error)
-    adapter = adapters().get(provider.adapter)
-    if not key and adapter and adapter.needs_key:
-        return _("%s has no key yet, and its wire format asks for one: enter it here.") % provider
-    return ""
 
 
 @admin.register(LanguageModel)

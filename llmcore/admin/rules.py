@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from llmcore.forms.rules import SimulatedCallForm
+from llmcore.mcp_servers import every_tool
 from llmcore.models import ActionRule
 from llmcore.simulation import simulate
-from llmcore.tools.registry import all_tools
 
 
 @admin.register(ActionRule)
@@ -58,7 +58,7 @@ class ActionRuleAdmin(admin.ModelAdmin):
         """What would happen to a call, and which rule says so. Nothing runs and nothing is stored."""
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
-        known = dict(all_tools())
+        known = dict(every_tool())
         form = SimulatedCallForm(request.POST or None, known=known)
         result = None
         if form.is_valid():

@@ -17,8 +17,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from llmcore.forms.tools import ToolPresetForm, ToolSwitchesForm
+from llmcore.mcp_servers import every_tool
 from llmcore.models import ToolGroupSwitch, ToolPreset, ToolSwitch
-from llmcore.tools.registry import all_tools
 
 CHANGE_GROUPS = "llmcore.change_toolgroupswitch"
 
@@ -46,7 +46,7 @@ class ToolSwitchAdmin(admin.ModelAdmin):
             raise PermissionDenied
         form = ToolSwitchesForm(
             request.POST if request.method == "POST" else None,
-            known=all_tools(),
+            known=every_tool(),
             tools=dict(ToolSwitch.objects.values_list("name", "enabled")),
             groups=dict(ToolGroupSwitch.objects.values_list("name", "enabled")),
             editable_tools=editable_tools,

@@ -18,8 +18,8 @@ from llmcore.forms.fields import (
     group_choices,
     tool_choices,
 )
+from llmcore.mcp_servers import every_tool
 from llmcore.models import Configuration, LanguageModel
-from llmcore.tools.registry import all_tools
 from llmcore.workspaces import workspaces
 
 # Behind every numbered place, so that a row without a number is the last.
@@ -94,7 +94,7 @@ class ConfigurationForm(forms.ModelForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        known, row = all_tools(), self.instance
+        known, row = every_tool(), self.instance
         for name, choices in (
             ("tool_groups", group_choices(known, row.tool_groups)),
             ("tools", tool_choices(known, row.tools or ())),
@@ -113,7 +113,7 @@ class ConfigurationForm(forms.ModelForm):
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
-        known, groups = all_tools(), data.get("tool_groups", [])
+        known, groups = every_tool(), data.get("tool_groups", [])
         preset = data.get("tool_preset")
         for field, names in (("tools", data.get("tools")), ("tool_preset", preset.tools if preset else None)):
             outside = [name for name in names or () if name in known and known[name].group not in groups]

@@ -10,8 +10,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from llmcore.forms.fields import FILLED, NameListField, PromptField, ToolListField, tool_choices
+from llmcore.mcp_servers import every_tool
 from llmcore.models import Skill, Snippet
-from llmcore.tools.registry import all_tools
 
 
 class SkillForm(forms.ModelForm):
@@ -41,7 +41,7 @@ class SkillForm(forms.ModelForm):
         self.was_sealed = self.instance.pk is None or self.instance.is_sealed
         field = self.fields.get("allowed_tools")
         if isinstance(field, ToolListField):
-            field.offer(tool_choices(all_tools(), self.instance.allowed_tools or ()))
+            field.offer(tool_choices(every_tool(), self.instance.allowed_tools or ()))
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data

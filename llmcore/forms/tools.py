@@ -10,9 +10,9 @@ from django import forms
 from django.utils.translation import gettext_lazy
 
 from llmcore.forms.fields import EFFECTS, TOOL_LIST, tool_choices
+from llmcore.mcp_servers import every_tool
 from llmcore.models import ToolPreset
 from llmcore.tools.base import Tool
-from llmcore.tools.registry import all_tools
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,7 +114,7 @@ class ToolPresetForm(forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "tools" in self.fields:
-            self.fields["tools"].choices = tool_choices(all_tools(), self.instance.tools)  # type: ignore[attr-defined]
+            self.fields["tools"].choices = tool_choices(every_tool(), self.instance.tools)  # type: ignore[attr-defined]
 
     def clean_tools(self) -> list[str]:
         return list(self.cleaned_data["tools"])

@@ -8,6 +8,7 @@ from llmcore.models.configurations import (
     ConfigurationSnippet,
 )
 from llmcore.models.detection import DetectedItem
+from llmcore.models.mcp import MCPServer
 from llmcore.models.metering import UsageRecord
 from llmcore.models.permits import PermitTicket
 from llmcore.models.prompts import Skill, Snippet
@@ -28,6 +29,7 @@ __all__ = [
     "ConfigurationSnippet",
     "DetectedItem",
     "LanguageModel",
+    "MCPServer",
     "PermitTicket",
     "PromptVersion",
     "Provider",

@@ -36,29 +36,38 @@ def host_of(base_url: str) -> str:
 
 def clean_base_url(base_url: str, *, allow_private_hosts: bool) -> str:
     """The URL in its one spelling, without a slash at its end; a ValidationError says what to change."""
-    parts = split(base_url.strip())
+    address = clean_address(
+        base_url, allow_private_hosts=allow_private_hosts, example="https://api.openai.com/v1"
+    ).rstrip("/")
+    for endpoint in ENDPOINTS:
+        if urlsplit(address).path.endswith(endpoint):
+            raise ValidationError(
+                _("Leave out “%(endpoint)s”: the base URL ends before it, the wire format adds it."),
+                params={"endpoint": endpoint},
+            )
+    return address
+
+
+def clean_address(address: str, *, allow_private_hosts: bool, example: str) -> str:
+    """An address that requests go to as it is, in its one spelling; a ValidationError says what to change."""
+    parts = split(address.strip())
     if parts is None or parts.scheme not in DEFAULT_PORTS or not parts.hostname:
-        raise ValidationError(_("Enter a whole URL that begins with https://, for example https://api.openai.com/v1."))
-    if re.search(r"[\s\\\x00-\x1f\x7f]", base_url.strip()):
+        raise ValidationError(
+            _("Enter a whole URL that begins with https://, for example %(example)s."), params={"example": example}
+        )
+    if re.search(r"[\s\\\x00-\x1f\x7f]", address.strip()):
         raise ValidationError(_("A URL has no spaces, line breaks or backslashes: remove them."))
     if parts.username is not None or parts.password is not None:
         raise ValidationError(_("Remove the user name and password from the URL: the key has a field of its own."))
-    if parts.query or parts.fragment or "?" in base_url or "#" in base_url:
+    if parts.query or parts.fragment or "?" in address or "#" in address:
         raise ValidationError(_("Remove everything from “?” or “#” on: the key has a field of its own."))
     if not parts.hostname.isascii():
         raise ValidationError(_("Write the host in its ASCII form (xn--…): look-alike letters hide where a key goes."))
     if not HOST.fullmatch(parts.hostname):
         raise ValidationError(_("A host has letters, digits, dots and hyphens only: correct it."))
     check_host(parts, allow_private_hosts)
-    path = parts.path.rstrip("/")
-    for endpoint in ENDPOINTS:
-        if path.endswith(endpoint):
-            raise ValidationError(
-                _("Leave out “%(endpoint)s”: the base URL ends before it, the wire format adds it."),
-                params={"endpoint": endpoint},
-            )
-    host = host_of(base_url.strip()).removeprefix("http://")
-    return f"{parts.scheme}://{host}{path}"
+    host = host_of(address.strip()).removeprefix("http://")
+    return f"{parts.scheme}://{host}{parts.path}"
 
 
 def check_host(parts: SplitResult, allow_private_hosts: bool) -> None:

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from llmcore.models.base_url import clean_base_url, host_of
+from llmcore.models.base_url import clean_base_url
+from llmcore.models.remote import Remote
 from llmcore.providers.price_list import ShippedPrices, shipped_prices
 from llmcore.usage import Prices
 
 LIMIT_OF_NONE = _("This limit would let no call through. Enter 1 or more, or leave it blank for no limit.")
 
 
-class Provider(models.Model):
+class Provider(Remote):
     """A service that answers requests: where it is, which wire format it speaks, and its key."""
 
-    slug = models.SlugField(_("slug"), unique=True)
-    name = models.CharField(_("name"), max_length=100)
     adapter = models.CharField(
         _("wire format"),
         max_length=40,
         help_text=_("How this service wants its requests. Most local servers are OpenAI-compatible."),
     )
-    # Not a URLField: that refuses names without a dot, such as those of a container network.
     base_url = models.CharField(
         _("base URL"),
         max_length=200,
@@ -40,22 +36,6 @@ class Provider(models.Model):
             "For Azure OpenAI only: the version in the classic address of a deployment, such as 2024-10-21. Leave it "
             "blank for the newer address, which has none."
         ),
-    )
-    # MultiFernet token of the key; written and read by llmcore.keys only.
-    encrypted_key = models.BinaryField(_("encrypted API key"), blank=True, default=b"", editable=False)
-    key_host = models.CharField(_("host the key was saved for"), max_length=255, blank=True, editable=False)
-    key_env = models.CharField(
-        _("key from environment variable"),
-        max_length=100,
-        blank=True,
-        help_text=_(
-            "Name of an environment variable that holds the key, instead of storing it here. It is read at each run."
-        ),
-    )
-    allow_private_hosts = models.BooleanField(
-        _("allow a local or private address"),
-        default=False,
-        help_text=_("Needed for servers on this machine or in your own network, and for plain http."),
     )
     connect_timeout_s = models.FloatField(_("connect timeout (s)"), default=10.0, validators=[MinValueValidator(0.1)])
     read_timeout_s = models.FloatField(
@@ -86,20 +66,11 @@ class Provider(models.Model):
             "served. Leave it blank for no limit."
         ),
     )
-    enabled = models.BooleanField(_("enabled"), default=True)
 
     class Meta:
         ordering = ["name"]
         verbose_name = _("provider")
         verbose_name_plural = _("providers")
-
-    def __str__(self) -> str:
-        return self.name
-
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        if self.key_env and not self.key_host:
-            self.key_host = host_of(self.base_url)
-        super().save(*args, **kwargs)
 
     def clean(self) -> None:
         if self.base_url:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llmcore.actions.policy import Policy
@@ -29,6 +29,7 @@ from llmcore.runs.review import Review, Reviewer
 from llmcore.runs.state import Progress, RunState
 from llmcore.tools.base import Tool, ToolContext
 from llmcore.tools.execute import ToolRunner
+from llmcore.tools.resources import RunResources
 from llmcore.tools.results import FailureKind
 from llmcore.trace import RunTrace
 
@@ -122,7 +123,8 @@ class ToolLoop:
         progress = Progress(state)
         cancelled = asyncio.create_task(self._cancel.wait()) if self._cancel else None
         try:
-            stop = await self._rounds(self._begin(progress, state, cancelled))
+            async with RunResources() as resources:
+                stop = await self._rounds(self._begin(progress, state, cancelled, resources))
         except Exception as error:
             stop = self._failed(progress, error)
         finally:
@@ -204,11 +206,20 @@ class ToolLoop:
     def _is_cancelled(self) -> bool:
         return self._cancel is not None and self._cancel.is_set()
 
-    def _begin(self, progress: Progress, state: RunState, cancelled: asyncio.Future[Any] | None = None) -> _Run:
+    def _begin(
+        self,
+        progress: Progress,
+        state: RunState,
+        cancelled: asyncio.Future[Any] | None = None,
+        resources: RunResources | None = None,
+    ) -> _Run:
         # Sorted, so that the prefix of all requests is the same.
         offered = {name: self._tools[name] for name in sorted(state.offered) if name in self._tools}
         runner = ToolRunner(
-            context=self._context, cancelled=cancelled, redact=self._redact, after_tool=self._after_tool
+            context=replace(self._context, resources=resources),
+            cancelled=cancelled,
+            redact=self._redact,
+            after_tool=self._after_tool,
         )
         objections = Objections(offered=offered, known=self._tools)
         calls = CallRunner(

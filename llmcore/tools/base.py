@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from llmcore.messages import JSON, ToolSpec
+from llmcore.tools.resources import RunResources
 from llmcore.tools.workspace.workspace import Workspace
 
 
@@ -64,7 +65,8 @@ class ToolContext:
 
     `user` is the acting user of the site (opaque to the runtime), `run_id` the run it belongs to, if any,
     `configuration` that one's slug, `workspace` the folder it works in. `approved` is the action as it was approved,
-    by a person or a rule, where the call needed that: the tool does exactly this, or refuses.
+    by a person or a rule, where the call needed that: the tool does exactly this, or refuses. `resources` are what the
+    run's tools keep open between their calls; `None` outside a run.
     """
 
     user: Any = None
@@ -73,6 +75,7 @@ class ToolContext:
     configuration: str = ""
     workspace: Workspace | None = None
     approved: Action | None = None
+    resources: RunResources | None = None
 
 
 # Why a call with these arguments needs approval, as a sentence; `None` if it doesn't. ToolError where it can't be run.

@@ -20,6 +20,10 @@ RANGES = (
     (0x1D159, 0x1D159),
     (0xE0100, 0xE01EF),
 )
+# Line breaks and tabs are what they look like.
+HARMLESS = "\n\t"
+# More of them on one letter cover what is around it.
+MOST_MARKS = 2
 BLANKS = frozenset(chr(code) for first, last in RANGES for code in range(first, last + 1))
 
 
@@ -31,3 +35,18 @@ def is_unseen(char: str) -> bool:
 def is_mark(char: str) -> bool:
     """Whether `char` is drawn onto the one before it."""
     return unicodedata.category(char) in ("Mn", "Me")
+
+
+def visible(text: str) -> str:
+    """`text` with each character named that shows nothing, or something else than it is: `⟨U+202E⟩`. The bracket that
+    such a name begins with is named itself, so that no text can imitate one."""
+    if text.isascii() and text.isprintable():
+        return text
+    shown, marks = [], 0
+    for char in text:
+        marks = marks + 1 if is_mark(char) else 0
+        if char == "⟨" or marks > MOST_MARKS or (is_unseen(char) and char not in HARMLESS):
+            shown.append(f"⟨U+{ord(char):04X}⟩")
+        else:
+            shown.append(char)
+    return "".join(shown)

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from llmcore.tools.registry import all_tools
+from llmcore.mcp_servers import every_tool
 from llmcore.tools.replacement import Mode, Replacement, recorded_results
 from llmcore.trace import StepKind
 from playground.models import Run
@@ -57,7 +57,8 @@ def _typed(given: str) -> Replacement:
 
 def _check_names(names: Iterable[str]) -> None:
     names = list(names)
-    if unknown := [name for name in names if name not in all_tools()]:
+    known = every_tool()
+    if unknown := [name for name in names if name not in known]:
         raise CommandError(f"This site has no tool {', '.join(unknown)}.")
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise CommandError(f"Say once what becomes of {', '.join(twice)}.")
@@ -65,7 +66,7 @@ def _check_names(names: Iterable[str]) -> None:
 
 def _recorded(number: int, *, besides: Iterable[str]) -> list[Replacement]:
     run = run_numbered(number)
-    found = recorded_results(load_steps(run.pk), load_contents(run.pk), set(all_tools()) - set(besides))
+    found = recorded_results(load_steps(run.pk), load_contents(run.pk), set(every_tool()) - set(besides))
     recorded = [
         Replacement(tool=name, mode=Mode.RECORDED, run=run.pk, results=results)
         for name, results in sorted(found.items())

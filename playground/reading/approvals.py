@@ -13,6 +13,7 @@ from django.contrib.auth.models import Permission
 from django.db.models import Count, Q
 
 from llmcore.actions.proposals import DecisionKind
+from llmcore.mcp_servers import every_tool
 from llmcore.messages import Message, ToolCall
 from llmcore.runs.outcome import RunStatus
 from llmcore.tools.registry import all_tools
@@ -134,7 +135,7 @@ def _summary(call: ToolCall, card: ActionCard | None) -> str:
 def cards_of(run: Run, actions: Sequence[ProposedAction], *, user: Any, now: datetime) -> list[ActionCard]:
     """Their cards, in a number of queries that doesn't grow with them."""
     contents = load_contents(run.pk, [action.proposal for action in actions])
-    tools, earlier, deciders = all_tools(), earlier_approvals(actions), Deciders(run)
+    tools, earlier, deciders = every_tool(), earlier_approvals(actions), Deciders(run)
     seen = visible_runs(user).filter(pk=run.pk).exists()
     cards = []
     for action in actions:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from llmcore.tools.unseen import visible
 from llmcore.trace import StepKind
 from playground.models import Run, RunContent, RunStep
 from playground.reading.boxes import byte_size, pretty, shown
 from playground.reading.lines import StepList
 from playground.reading.step_rows import StepRow
-from playground.reading.visible import visible
 
 # What one page lists, reads and renders at most; the rest is in the steps.
 MAX_LISTED = 100

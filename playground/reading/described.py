@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from llmcore.tools.base import Action, ActionKind
+from llmcore.tools.unseen import visible
 from playground.numbers import plural
 from playground.reading.boxes import pretty
-from playground.reading.visible import foreign, visible
+from playground.reading.visible import foreign
 
 MAX_TEXT_CHARS = 20_000
 MAX_WORDS_CHARS = 1_000

@@ -1,4 +1,5 @@
-"""Makes what can't be seen in a text seen, where somebody is to agree to exactly that text."""
+"""What `visible` makes of a text as HTML, and which characters look like others, where somebody is to agree to exactly
+that text."""
 
 from __future__ import annotations
 
@@ -9,29 +10,10 @@ from collections.abc import Iterable
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from llmcore.tools.unseen import is_mark, is_unseen
+from llmcore.tools.unseen import is_unseen
 
-# Line breaks and tabs are what they look like.
-HARMLESS = "\n\t"
-# More of them on one letter cover what is around it.
-MOST_MARKS = 2
 MOST_NAMES = 5
 NAMED = re.compile("⟨([^⟩]{1,40})⟩")
-
-
-def visible(text: str) -> str:
-    """`text` with each character named that shows nothing, or something else than it is: `⟨U+202E⟩`. The bracket that
-    such a name begins with is named itself, so that no text can imitate one."""
-    if text.isascii() and text.isprintable():
-        return text
-    shown, marks = [], 0
-    for char in text:
-        marks = marks + 1 if is_mark(char) else 0
-        if char == "⟨" or marks > MOST_MARKS or (is_unseen(char) and char not in HARMLESS):
-            shown.append(f"⟨U+{ord(char):04X}⟩")
-        else:
-            shown.append(char)
-    return "".join(shown)
 
 
 def unseen_marked(text: str) -> SafeString:

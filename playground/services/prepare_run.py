@@ -13,6 +13,7 @@ from llmcore.conf import settings
 from llmcore.configuration import Configuration, Limits, Parameters, Route, Skill, Snippet
 from llmcore.context.estimator import Estimator
 from llmcore.errors import ConfigurationError
+from llmcore.mcp_servers import every_tool
 from llmcore.messages import JSON, Message
 from llmcore.prompts.assembly import Augmentation, PromptAssembly, assemble
 from llmcore.providers.base import ModelCall, Transcript, WireRequest
@@ -23,7 +24,6 @@ from llmcore.structured.packs import site_prompts
 from llmcore.structured.request import Ready, make_ready
 from llmcore.tools.base import Tool, ToolContext
 from llmcore.tools.gate import Gate, decide_gate
-from llmcore.tools.registry import all_tools
 from llmcore.tools.replacement import with_replacements
 from llmcore.versions import Then, VersionRef, versions_of
 from llmcore.workspaces import workspace_named
@@ -215,7 +215,7 @@ def gate_for(
     switches = switches or store.load_switches()
     return decide_gate(
         context=context_for(configuration, user=user),
-        registry=all_tools(),
+        registry=every_tool(),
         requested=requested,
         configuration=configuration,
         skills=assembly.injected_skills if assembly else (),

@@ -11,10 +11,10 @@ from llmcore import models, store
 from llmcore.configuration import Configuration
 from llmcore.context.estimator import Estimator
 from llmcore.errors import ConfigurationError
+from llmcore.mcp_servers import every_tool
 from llmcore.messages import ToolSpec
 from llmcore.runs.outcome import RunStatus
 from llmcore.tools.base import Tool
-from llmcore.tools.registry import all_tools
 from playground.models import Run
 from playground.services.prepare_run import gate_for
 
@@ -176,7 +176,7 @@ def _tool_presets(groups: tuple[ToolGroup, ...]) -> tuple[PresetChoice, ...]:
 
 
 def _tool_groups(configuration: Configuration, user: User) -> tuple[ToolGroup, ...]:
-    registry, estimator = all_tools(), Estimator.of(configuration.model)
+    registry, estimator = every_tool(), Estimator.of(configuration.model)
     # Skills may narrow the gate further; which ones are injected is not known before the prompt is assembled.
     switches = store.load_switches()
     everything = gate_for(configuration, requested=tuple(registry), assembly=None, user=user, switches=switches)

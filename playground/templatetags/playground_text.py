@@ -8,11 +8,12 @@ from django import template
 from django.utils.safestring import SafeString
 
 from llmcore.errors import advice_of
+from llmcore.tools.unseen import visible
 from playground import markdown
 from playground.reading.boxes import Box
 from playground.reading.detail import Detail
 from playground.reading.json_tree import JsonTree, one_line
-from playground.reading.visible import unseen_marked, visible
+from playground.reading.visible import unseen_marked
 
 register = template.Library()
 register.filter("markdown", markdown.render)

@@ -17,6 +17,7 @@ from llmcore.store import DatabaseMeter, load_configuration
 from tests.factories import (
     ConfigurationFactory,
     LanguageModelFactory,
+    MCPServerFactory,
     ProviderFactory,
     SkillFactory,
     SnippetFactory,
@@ -28,6 +29,7 @@ KEY = "sk-rights-0123456789"
 MAKE: dict[str, Any] = {
     "provider": lambda: ProviderFactory(key=KEY),
     "languagemodel": LanguageModelFactory,
+    "mcpserver": lambda: MCPServerFactory(key=KEY),
     "configuration": ConfigurationFactory,
     "skill": SkillFactory,
     "snippet": SnippetFactory,

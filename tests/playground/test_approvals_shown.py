@@ -16,6 +16,7 @@ from django.utils import timezone
 from llmcore.models import ActionRule, Configuration
 from llmcore.providers.scripted.scenario import Turn
 from llmcore.tools.base import Action, ActionKind, Tool
+from llmcore.tools.unseen import visible
 from llmcore.tools.workspace.differences import unified
 from llmcore.tools.workspace.writing import Change
 from playground.access import why_not_decide
@@ -23,7 +24,7 @@ from playground.models import ProposedAction, Run
 from playground.reading.approvals import read_waiting
 from playground.reading.described import MAX_TEXT_CHARS, Described, describe
 from playground.reading.inbox import read_inbox
-from playground.reading.visible import foreign, unseen_marked, visible
+from playground.reading.visible import foreign, unseen_marked
 from playground.services.start_run import write_run
 from tests.factories import UserFactory
 from tests.playground.driven import Script, call, script, site_tool

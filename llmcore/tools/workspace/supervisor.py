@@ -2,7 +2,8 @@
 
 It is handed its orders as a line of JSON on its standard input, which then stays open: when that closes, whoever gave
 them is gone or wants the end. What it has to say goes to the descriptor named in the orders, a line of JSON when the
-command begins and one when it has ended. It imports the standard library only, since it is started without any path.
+command begins and one when it has ended. A command that is talked to (an MCP server) has the standard input and output
+for itself; its orders are an argument. It imports the standard library only, since it is started without any path.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import Any, NoReturn
 
 LOOK_S = 0.05
 END_S = 5.0
+# How long a command that is no longer talked to may take to end by itself.
+GOODBYE_S = 0.15
 # From the kernel's linux/prctl.h.
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 
@@ -43,6 +46,32 @@ def main() -> None:
     left = end_all(command)
     code = None if status is None else os.waitstatus_to_exitcode(status)
     say(report, {"code": code, "ended_by": ended_by, "left": left, "seconds": round(seconds, 3)})
+
+
+def serve(orders: dict[str, Any]) -> None:
+    """Run a command that reads our standard input and writes our standard output, until whoever talks to it stops."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    asked_to_end: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: asked_to_end.append(number))
+    environment = {name: os.environ[name] for name in orders["names"]}
+    folder = os.open(".", os.O_RDONLY)
+    command = os.fork()
+    if command == 0:
+        execute({**orders, "environment": environment, "folder": folder, "limits": {"RLIMIT_CORE": 0}}, talks=True)
+    # It alone writes: whoever reads learns when it ends.
+    os.close(1)
+    talking = select.poll()
+    # Nothing is read here; that the other end was closed is told anyway.
+    talking.register(0, 0)
+    until = None
+    while not any(pid == command for pid, _ in reaped()):
+        if until is None and (asked_to_end or talking.poll(LOOK_S * 1000)):
+            until = time.monotonic() + GOODBYE_S
+        elif until is not None:
+            if time.monotonic() > until:
+                break
+            time.sleep(0.005)
+    end_all(command)
 
 
 def watch(command: int, orders: dict[str, Any], started: float, asked_to_end: list[int]) -> tuple[int | None, str]:
@@ -79,8 +108,8 @@ def end_all(command: int) -> int:
     return left
 
 
-def execute(orders: dict[str, Any]) -> NoReturn:
-    """Become the command."""
+def execute(orders: dict[str, Any], *, talks: bool = False) -> NoReturn:
+    """Become the command. One that `talks` keeps its input, output and errors."""
     try:
         os.setsid()
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -94,12 +123,13 @@ def execute(orders: dict[str, Any]) -> NoReturn:
             file.write("1000")
         os.nice(5)
         os.fchdir(orders["folder"])
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(1, 2)
+        if not talks:
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(1, 2)
         argv: list[str] = orders["argv"]
         os.execvpe(argv[0], argv, orders["environment"])
     except OSError as error:
-        os.write(1, f"{orders['argv'][0]}: {error.strerror}\n".encode())
+        os.write(2 if talks else 1, f"{orders['argv'][0]}: {error.strerror}\n".encode())
     finally:
         os._exit(127)
 
@@ -178,4 +208,7 @@ def say(descriptor: int, value: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) > 1:
+        serve(json.loads(sys.argv[1]))
+    else:
+        main()
