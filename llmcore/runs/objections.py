@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from llmcore.messages import CallProblem, ToolCall
 from llmcore.tools.arguments import explain_objections, explain_undecodable, objections, validator_for
 from llmcore.tools.base import Tool
 from llmcore.tools.results import FailureKind, ToolResult
-
-if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
 
 
 @dataclass(kw_only=True, slots=True)
@@ -21,7 +18,7 @@ class Objections:
 
     offered: Mapping[str, Tool]
     known: Mapping[str, Tool]
-    _validators: dict[str, Draft202012Validator] = field(default_factory=dict)
+    _validators: dict[str, Any] = field(default_factory=dict)
 
     def to(self, call: ToolCall) -> ToolResult | None:
         """The error to give to the model, `None` where the call can run."""
@@ -42,7 +39,7 @@ class Objections:
         text = f"Not run: there is no tool called {name[:100]!r}. Tools you can call: {names}."
         return ToolResult.failed(FailureKind.UNKNOWN_TOOL, text)
 
-    def _validator(self, tool: Tool) -> Draft202012Validator:
+    def _validator(self, tool: Tool) -> Any:
         if tool.name not in self._validators:
             self._validators[tool.name] = validator_for(tool.parameters)
         return self._validators[tool.name]

@@ -5,26 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import time
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, NoReturn
 
-from llmcore.messages import JSON, canonical_json
+from llmcore.messages import JSON
 from llmcore.providers.json_text import MAX_DEPTH
-from llmcore.tools.arguments import MAX_OBJECTION_CHARS, has_more_values, located, shortened
+from llmcore.tools.arguments import MAX_OBJECTION_CHARS, has_more_values, located
+from llmcore.tools.judge import CHECK_S, Bounds, Unjudged, judge_of
 
 # Each value costs the schema library time and memory, before the first that doesn't fit is known.
 MAX_VALUES = 20_000
 MAX_OBJECTIONS = 20
 # Beyond this nobody counts on.
 MAX_COUNTED = 1_000
-# What the schema library may note, of alternatives too: each takes more than a kilobyte.
-MAX_ERRORS = 20_000
 MAX_ANSWER_CHARS = 5_000_000
-# What the check of one answer may take in all, patterns included.
-CHECK_S = 2.0
 
 # Many models put their JSON into a Markdown fence; what is between is taken as it stands.
 _FENCED = re.compile(r"\s*```(?:json|JSON)?[ \t]*\r?\n(?P<json>.*?)\r?\n?```\s*", re.DOTALL)
@@ -75,10 +68,6 @@ class Check:
             "bytes": len(self.data),
             "answer_sha256": hashlib.sha256(self.data).hexdigest(),
         }
-
-
-class _GivenUp(Exception):
-    """A check takes too much; the text says of the answer why."""
 
 
 def check_answer(schema: JSON, answer: str, *, seconds: float = CHECK_S) -> Check:
@@ -173,146 +162,17 @@ def _depth_over(value: JSON, bound: int) -> bool:
 def _objections(schema: JSON, value: JSON, seconds: float) -> list[Objection]:
     if has_more_values(value, MAX_VALUES):
         return [Objection("", f"holds more than {MAX_VALUES:,} values")]
-    from referencing.exceptions import Unresolvable
-
-    effort = _Effort(seconds)
+    # Nothing is looked up by the names that a schema has for itself.
+    judge = judge_of({name: part for name, part in schema.items() if name not in ("$schema", "$id")})
     found: dict[Objection, None] = {}
     try:
-        for error in _validator(schema, effort).iter_errors(value):
-            effort.check()
-            # Of several missing members each error names them all.
-            found |= dict.fromkeys(Objection(*each) for each in located(error, stranger="is not in the schema"))
-            if len(found) >= MAX_COUNTED:
-                break
-    except _GivenUp as reason:
+        with Bounds(seconds) as bounds:
+            for error in judge.iter_errors(value):
+                bounds.check()
+                # Of several missing members each error names them all.
+                found |= dict.fromkeys(Objection(*each) for each in located(error, stranger="is not in the schema"))
+                if len(found) >= MAX_COUNTED:
+                    break
+    except Unjudged as reason:
         return [Objection("", str(reason))]
-    except RecursionError:
-        return [Objection("", "can't be checked: the schema leads in a circle")]
-    except Unresolvable:
-        # A schema of another site, in a run that was imported. Nothing is fetched.
-        return [Objection("", "can't be checked: the schema refers to what isn't in it")]
     return sorted(list(found)[:MAX_COUNTED], key=lambda objection: (objection.pointer, objection.message))
-
-
-class _Effort:
-    """What one check may take, in time and in memory."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        # Of this thread's own time: a busy machine is no fault of an answer.
-        self._ends = time.thread_time() + seconds
-        self._errors = 0
-
-    @property
-    def left_s(self) -> float:
-        return max(self._ends - time.thread_time(), 0.001)
-
-    def check(self) -> None:
-        if time.thread_time() > self._ends:
-            self.end()
-
-    def end(self) -> NoReturn:
-        raise _GivenUp(f"takes more than {self._seconds:g} s to check; keep it shorter and simpler")
-
-    def noted(self, error: Any) -> Any:
-        """The error as a rule makes it, without most of what it quotes: that may be the whole answer, each time."""
-        if isinstance(error.validator, str):
-            # Of a part that was noted already.
-            return error
-        self._errors += 1
-        if self._errors > MAX_ERRORS:
-            raise _GivenUp(f"breaks the rules in more than {MAX_ERRORS:,} ways; keep it shorter and simpler")
-        error.message = shortened(error.message)
-        # As every exception it keeps what it was made of.
-        error.args = (error.message,)
-        return error
-
-
-def _validator(schema: JSON, effort: _Effort) -> Any:
-    """A judge that fetches nothing and gives up in time."""
-    # Imported with the first answer, as for the arguments of tools: it takes longer than the whole runtime without it.
-    from jsonschema import Draft202012Validator
-    from jsonschema.validators import extend
-    from referencing import Registry
-
-    rules = {**Draft202012Validator.VALIDATORS, **_own_rules(effort)}
-    # With a dialect named, the library would go on with its own judge for it.
-    plain = {name: part for name, part in schema.items() if name not in ("$schema", "$id")}
-    judge: Any = extend(  # type: ignore[no-untyped-call]
-        Draft202012Validator, {name: _bounded(rule, effort) for name, rule in rules.items()}
-    )
-    return judge(plain, registry=Registry())
-
-
-def _bounded(rule: Callable[..., Any], effort: _Effort) -> Callable[..., Iterable[Any]]:
-    def judged(validator: Any, value: Any, instance: Any, schema: Any) -> Iterable[Any]:
-        effort.check()
-        # No generator: another frame for each level would use up the stack.
-        return map(effort.noted, rule(validator, value, instance, schema) or ())
-
-    return judged
-
-
-def _own_rules(effort: _Effort) -> dict[str, Callable[..., Any]]:
-    """The rules whose time an answer could stretch beyond all bounds, and the one that not every number can be held to
-    as the library does it."""
-    import regex
-    from jsonschema.exceptions import ValidationError
-
-    def matches(pattern: str, text: str) -> bool:
-        try:
-            return regex.search(pattern, text, timeout=effort.left_s) is not None
-        except TimeoutError:
-            effort.end()
-
-    def pattern(validator: Any, value: str, instance: Any, schema: Any) -> Iterator[Any]:
-        if isinstance(instance, str) and not matches(value, instance):
-            yield ValidationError(f"{instance!r} does not match {value!r}")
-
-    def pattern_properties(validator: Any, value: dict[str, Any], instance: Any, schema: Any) -> Iterator[Any]:
-        if isinstance(instance, dict):
-            for each, subschema in value.items():
-                for name, item in instance.items():
-                    if matches(each, name):
-                        yield from validator.descend(item, subschema, path=name, schema_path=each)
-
-    def unique_items(validator: Any, value: bool, instance: Any, schema: Any) -> Iterator[Any]:
-        if not value or not isinstance(instance, list):
-            return
-        if len({canonical_json(_as_compared(item)) for item in instance}) < len(instance):
-            yield ValidationError("has the same item more than once")
-
-    def additional_properties(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        if not isinstance(instance, dict):
-            return
-        known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-        extra = [name for name in instance if name not in known and not any(matches(p, name) for p in patterns)]
-        if isinstance(value, dict):
-            for name in extra:
-                yield from validator.descend(instance[name], value, path=name)
-        elif not value and extra:
-            yield ValidationError("has members that the schema doesn't know")
-
-    def multiple_of(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        # By its decimals: as a float, a large number overflows, and 0.3 is no multiple of 0.1.
-        if validator.is_type(instance, "number") and Fraction(repr(instance)) % Fraction(repr(value)):
-            yield ValidationError(f"{instance!r} is not a multiple of {value!r}")
-
-    return {
-        "multipleOf": multiple_of,
-        "pattern": pattern,
-        "patternProperties": pattern_properties,
-        "uniqueItems": unique_items,
-        "additionalProperties": additional_properties,
-    }
-
-
-def _as_compared(value: JSON) -> JSON:
-    """JSON knows one kind of number: 1.0 is 1."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {name: _as_compared(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_as_compared(item) for item in value]
-    return value

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from llmcore.messages import JSON
 from llmcore.providers.json_text import decode_json
+from llmcore.tools.judge import CHECK_S, MAX_ERROR_CHARS, Bounds, Unjudged, judge_of
 
 if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError
 
 # Each value that doesn't fit costs the schema library time and memory, before the first of them is known.
 MAX_VALUES = 10_000
 MAX_OBJECTIONS = 10
-MAX_OBJECTION_CHARS = 300
+MAX_OBJECTION_CHARS = MAX_ERROR_CHARS
 # Names in an answer may be as long as the whole of it, and stand in the pointer to each place in it.
 MAX_NAME_CHARS = 100
 MAX_POINTER_CHARS = 1_000
@@ -31,19 +31,24 @@ def explain_undecodable(raw: str | None) -> str:
     return f"The arguments of this call can't be read: {problem}. Call the tool again with one JSON object."
 
 
-def validator_for(parameters: dict[str, JSON]) -> Draft202012Validator:
+def validator_for(parameters: Mapping[str, JSON]) -> Any:
     """The judge of arguments for a tool with these parameters."""
-    # Imported with the first tool call: it takes a third of the time that the whole runtime does without it.
-    from jsonschema import Draft202012Validator
-
-    return Draft202012Validator(parameters)
+    return judge_of(parameters)
 
 
-def objections(validator: Draft202012Validator, arguments: dict[str, JSON]) -> list[str]:
+def objections(validator: Any, arguments: dict[str, JSON], *, seconds: float = CHECK_S) -> list[str]:
     """What the schema has against `arguments`, each with a JSON pointer to the place."""
     if has_more_values(arguments, MAX_VALUES):
         return [f"the arguments: hold more than {MAX_VALUES:,} values; split them over several calls"]
-    errors = sorted(validator.iter_errors(arguments), key=lambda error: [str(step) for step in error.absolute_path])
+    errors = []
+    try:
+        with Bounds(seconds) as bounds:
+            for error in validator.iter_errors(arguments):
+                bounds.check()
+                errors.append(error)
+    except Unjudged as reason:
+        return [f"the arguments: {reason}"]
+    errors.sort(key=lambda error: [str(step) for step in error.absolute_path])
     # Of several missing members each error names them all.
     lines = (f"{where or 'the arguments'}: {what}" for error in errors for where, what in located(error))
     found = list(dict.fromkeys(lines))

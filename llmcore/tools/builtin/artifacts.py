@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-
-from jsonschema import Draft202012Validator
+from typing import Any
 
 from llmcore.errors import ConfigurationError, ToolError
 from llmcore.messages import JSON
-from llmcore.tools.arguments import objections
+from llmcore.tools.arguments import objections, validator_for
 from llmcore.tools.base import Artifact, Tool, ToolOutput
 from llmcore.tools.registry import NAME, ToolRegistry
 from llmcore.tools.schema import check_parameters
@@ -38,7 +37,7 @@ class ArtifactTypes:
 
     def __init__(self) -> None:
         self._types: dict[str, ArtifactType] = {}
-        self._validators: dict[str, Draft202012Validator] = {}
+        self._validators: dict[str, Any] = {}
 
     def all_types(self) -> Mapping[str, ArtifactType]:
         return MappingProxyType(self._types)
@@ -52,7 +51,7 @@ class ArtifactTypes:
         check_parameters(schema, f"the artifact type {name!r}")
         made = ArtifactType(name=name, description=description, schema=schema)
         self._types[name] = made
-        self._validators[name] = Draft202012Validator(schema)
+        self._validators[name] = validator_for(schema)
         return made
 
     def artifact(self, type: str, payload: dict[str, JSON]) -> Artifact:
