@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from django.db import connections
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import F, FloatField, Q, QuerySet, Sum, Window
+from django.db.models.functions import Cast, Coalesce, Greatest, RowNumber
 from django.utils import timezone
 
 from llmcore import configuration as values
 from llmcore.budgets.base import Amount, Amounts, Measure, Need, Period, Shortage
-from llmcore.budgets.database import DatabaseBudgets, budgets_for, give_back, shown
+from llmcore.budgets.database import BILLION, DatabaseBudgets, budgets_for, give_back, holder_of, shown, stored
 from llmcore.budgets.periods import begin_of, renewal_of
 from llmcore.budgets.run import RunBudgets
 from llmcore.models import Budget, BudgetPeriod, BudgetReservation, UsageRecord
@@ -51,9 +52,11 @@ def give_back_lost(*, now: datetime, run_id: int | None = None) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """How one limit of a budget stands in the period that goes on."""
+    """How one limit of a budget stands in the period that goes on; of a budget for each user, for `user` (`None`: for
+    calls that are made for nobody)."""
 
     budget: Budget
+    user: Any
     measure: Measure
     limit: Amount
     used: Amount
@@ -83,45 +86,90 @@ class Standing:
             needed=needed,
             model=need.model,
             renews_at=self.renews_at,
+            each_user=self.budget.each_user,
         )
 
 
 def standings_for(*, configuration_id: int | None, user: Any, now: datetime) -> list[Standing]:
     """How the budgets stand that a run would count in; one query, and one more where there are any."""
-    budgets = list(budgets_for(configuration_id=configuration_id, user_id=getattr(user, "pk", None)))
-    return standings(budgets, now=now) if budgets else []
-
-
-def standings(budgets: Iterable[Budget], *, now: datetime) -> list[Standing]:
-    """How each limit of the budgets stands, in one query."""
-    zone = timezone.get_default_timezone()
-    budgets = list(budgets)
-    running = {row.budget_id: row for row in periods_now(now).filter(budget__in=budgets)}
+    user_id = getattr(user, "pk", None)
+    budgets = list(budgets_for(configuration_id=configuration_id, user_id=user_id))
+    if not budgets:
+        return []
+    rows = periods_now(now).filter(Q(user=user_id) | Q(user=None), budget__in=budgets)
+    running = {(row.budget_id, row.user_id): row for row in rows}
     return [
-        Standing(
-            budget=budget,
-            measure=measure,
-            limit=limit,
-            used=shown(measure, taken_of(row, measure) - held_of(row, measure)),
-            reserved=shown(measure, held_of(row, measure)),
-            renews_at=renewal_of(period, begin_of(period, now, zone), zone),
-        )
+        standing
         for budget in budgets
-        for period in [Period(budget.period)]
-        for row in [running.get(budget.pk)]
-        for measure in Measure
-        if (limit := budget.allowance.of(measure)) is not None
+        for standing in _standings(budget, running.get((budget.pk, holder_of(budget, user_id))), now)
     ]
+
+
+def standings(budgets: Iterable[Budget], *, now: datetime, most_users: int = 1) -> list[Standing]:
+    """How each limit of the budgets stands, in a few queries; of those for each user, for the users that used most."""
+    budgets = list(budgets)
+    rows = periods_now(now)
+    if of_each := [budget for budget in budgets if budget.each_user]:
+        rows = rows.filter(Q(pk__in=_furthest(of_each, now=now, most_users=most_users)) | Q(user=None))
+    else:
+        rows = rows.filter(user=None)
+    running: dict[int, list[BudgetPeriod]] = {}
+    for row in rows.filter(budget__in=budgets):
+        running.setdefault(row.budget_id, []).append(row)
+    found: list[Standing] = []
+    for budget in budgets:
+        furthest = sorted(running.get(budget.pk, ()), key=_part, reverse=True)[:most_users]
+        for period in furthest or (None,):
+            found += _standings(budget, period, now)
+    return found
+
+
+def _standings(budget: Budget, row: BudgetPeriod | None, now: datetime) -> Iterator[Standing]:
+    zone, period = timezone.get_default_timezone(), Period(budget.period)
+    for measure in Measure:
+        if (limit := budget.allowance.of(measure)) is not None:
+            yield Standing(
+                budget=budget,
+                user=row.user if row is not None and budget.each_user else None,
+                measure=measure,
+                limit=limit,
+                used=shown(measure, taken_of(row, measure) - held_of(row, measure)),
+                reserved=shown(measure, held_of(row, measure)),
+                renews_at=renewal_of(period, begin_of(period, now, zone), zone),
+            )
+
+
+def _furthest(budgets: Iterable[Budget], *, now: datetime, most_users: int) -> QuerySet[BudgetPeriod, Any]:
+    """The periods of those users who have taken most of each budget."""
+    parts = [
+        Coalesce(Cast(measure.value, FloatField()) / (Cast(f"budget__max_{measure.value}", FloatField()) * unit), 0.0)
+        for measure, unit in ((Measure.REQUESTS, 1.0), (Measure.TOKENS, 1.0), (Measure.COST, float(BILLION)))
+    ]
+    rows = BudgetPeriod.objects.filter(_current(now), budget__in=list(budgets)).annotate(
+        place=Window(RowNumber(), partition_by="budget", order_by=Greatest(*parts).desc())
+    )
+    return rows.filter(place__lte=most_users).values("pk")
+
+
+def _part(row: BudgetPeriod) -> Decimal:
+    """What part of its budget is taken, of the limit that is nearest."""
+    limits = [(measure, limit) for measure in Measure if (limit := row.budget.allowance.of(measure)) is not None]
+    parts = [Decimal(taken_of(row, measure)) / stored(measure, limit) for measure, limit in limits]
+    return max(parts, default=Decimal(0))
 
 
 def periods_now(now: datetime) -> QuerySet[BudgetPeriod]:
     """The periods that go on, with what calls in flight hold of them."""
+    held = {f"held_{measure.value}": Sum(f"reservations__{measure.value}") for measure in Measure}
+    return BudgetPeriod.objects.filter(_current(now)).select_related("budget", "user").annotate(**held)
+
+
+def _current(now: datetime) -> Q:
     zone = timezone.get_default_timezone()
     current = Q()
     for period in (Period.DAY, Period.MONTH):
         current |= Q(budget__period=period.value, begins_on=begin_of(period, now, zone))
-    held = {f"held_{measure.value}": Sum(f"reservations__{measure.value}") for measure in Measure}
-    return BudgetPeriod.objects.filter(current).annotate(**held)
+    return current
 
 
 def taken_of(row: BudgetPeriod | None, measure: Measure) -> int:

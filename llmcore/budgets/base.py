@@ -96,7 +96,7 @@ class Shortage:
     """Why a call does not fit a budget: `needed` is what it would reserve, `None` where the model has no price.
 
     `used` is what calls used that have ended, `reserved` what those in flight may. `name` is empty for the ceiling of a
-    run, which has no `renews_at`.
+    run, which has no `renews_at`. With `each_user` it is the user's own part of a budget for each of them.
     """
 
     name: str
@@ -108,6 +108,7 @@ class Shortage:
     needed: Amount | None
     model: str
     renews_at: datetime | None = None
+    each_user: bool = False
 
     @property
     def message(self) -> str:
@@ -118,7 +119,8 @@ class Shortage:
         if self.period is Period.RUN:
             allows = f"One run may take {allowed}"
         else:
-            allows = f"The budget “{self.name}” allows {allowed} a {self.period.value}"
+            whom = "each user " if self.each_user else ""
+            allows = f"The budget “{self.name}” allows {whom}{allowed} a {self.period.value}"
         held = f", {figure(self.measure, self.reserved)} reserved by calls in flight" if self.reserved else ""
         sentence = (
             f"{allows}: {figure(self.measure, self.used)} used{held}, and the next call may take up to "

@@ -65,7 +65,7 @@ class DatabaseBudgets:
 
     def _reserve(self, token: str, need: Need, within_s: float) -> None:
         now = self._now()
-        periods = periods_of(self.budgets(), now)
+        periods = periods_of(self.budgets(), now, user_id=self._user_id)
         try:
             self._take(periods, token, need, ends_at=now + timedelta(seconds=within_s) + GRACE)
         except BudgetExceeded:
@@ -116,18 +116,27 @@ def budgets_for(*, configuration_id: int | None, user_id: int | None) -> QuerySe
     ).order_by("pk")
 
 
-def periods_of(budgets: Iterable[Budget], now: datetime) -> list[BudgetPeriod]:
-    """The period of each budget that `now` lies in, written if it is the first to ask; by the number of the row."""
+def holder_of(budget: Budget, user_id: int | None) -> int | None:
+    """Whose period a call of this user counts in; `None` where all share one."""
+    return user_id if budget.each_user else None
+
+
+def periods_of(budgets: Iterable[Budget], now: datetime, *, user_id: int | None) -> list[BudgetPeriod]:
+    """The period of each budget that `now` lies in, written if this call of the user is the first to ask; by the number
+    of the row."""
     zone = timezone.get_default_timezone()
     wanted = {budget: begin_of(Period(budget.period), now, zone) for budget in budgets}
     asked = Q(pk__in=[])
     for budget, begins_on in wanted.items():
-        asked |= Q(budget=budget, begins_on=begins_on)
+        asked |= Q(budget=budget, begins_on=begins_on, user=holder_of(budget, user_id))
     rows = BudgetPeriod.objects.filter(asked).select_related("budget").order_by("pk")
     found = list(rows)
     if len(found) < len(wanted):
         BudgetPeriod.objects.bulk_create(
-            [BudgetPeriod(budget=budget, begins_on=begins_on) for budget, begins_on in wanted.items()],
+            [
+                BudgetPeriod(budget=budget, begins_on=begins_on, user_id=holder_of(budget, user_id))
+                for budget, begins_on in wanted.items()
+            ],
             ignore_conflicts=True,
         )
         found = list(rows.all())
@@ -167,6 +176,7 @@ def shortage_of(period: BudgetPeriod, need: Need) -> Shortage:
             needed=need.most.of(measure),
             model=need.model,
             renews_at=renewal_of(Period(budget.period), period.begins_on, zone),
+            each_user=budget.each_user,
         )
 
     limited = [(measure, limit) for measure in Measure if (limit := budget.allowance.of(measure)) is not None]

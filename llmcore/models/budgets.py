@@ -15,7 +15,8 @@ from llmcore.models.configurations import Configuration
 
 
 class Budget(models.Model):
-    """The most that may be used in each day or month: of a configuration, by a user, or by the whole site."""
+    """The most that may be used in each day or month: of a configuration, by a user, by every user alone, or by the
+    whole site."""
 
     class Period(models.TextChoices):
         DAY = "day", _("day")
@@ -44,6 +45,11 @@ class Budget(models.Model):
         related_name="+",
         verbose_name=_("user"),
         help_text=_("Only calls of this user's runs count. Blank: those of everybody."),
+    )
+    each_user = models.BooleanField(
+        _("for each user"),
+        default=False,
+        help_text=_("Every user may use so much. Calls that are made for no user share one such budget."),
     )
     period = models.CharField(
         _("period"),
@@ -80,6 +86,13 @@ class Budget(models.Model):
         ordering = ["name"]
         verbose_name = _("budget")
         verbose_name_plural = _("budgets")
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(each_user=False) | models.Q(user=None),
+                name="llmcore_budget_whose",
+                violation_error_message=_("Either for each user, or for the one that is named."),
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -95,9 +108,13 @@ class Budget(models.Model):
 
 class BudgetPeriod(models.Model):
     """What is taken of a budget in one day or month: used, and reserved by calls in flight. Costs are billionths of a
-    US dollar, so that both databases add them exactly."""
+    US dollar, so that both databases add them exactly. Of a budget for each user it is what `user` took, or calls that
+    are made for nobody."""
 
     budget = models.ForeignKey(Budget, models.CASCADE, related_name="periods")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+", verbose_name=_("user")
+    )
     begins_on = models.DateField(_("begins"))
     requests = models.BigIntegerField(_("requests"), default=0)
     tokens = models.BigIntegerField(_("tokens"), default=0)
@@ -105,7 +122,12 @@ class BudgetPeriod(models.Model):
 
     class Meta:
         ordering = ["-begins_on"]
-        constraints = [models.UniqueConstraint(fields=["budget", "begins_on"], name="llmcore_budget_period")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["budget", "begins_on"], name="llmcore_budget_period", condition=models.Q(user=None)
+            ),
+            models.UniqueConstraint(fields=["budget", "begins_on", "user"], name="llmcore_budget_user_period"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.budget}, {self.begins_on}"

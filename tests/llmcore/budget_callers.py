@@ -75,13 +75,14 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=100)
     parser.add_argument("--settle", type=int, default=-1)
     parser.add_argument("--run", type=int, default=None)
+    parser.add_argument("--user", type=int, default=None)
     arguments = parser.parse_args()
     import django
 
     django.setup()
     from llmcore.budgets.database import DatabaseBudgets
 
-    store = DatabaseBudgets(configuration_id=None, user_id=None, run_id=arguments.run)
+    store = DatabaseBudgets(configuration_id=None, user_id=arguments.user, run_id=arguments.run)
     fitted = 0
     print("ready", flush=True)
     sys.stdin.readline()

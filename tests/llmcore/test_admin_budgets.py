@@ -51,6 +51,39 @@ def test_the_list_says_how_budgets_stand(admin: Client, django_assert_max_num_qu
         assert "0 of 5 requests (0 %)" in page_of(admin, LIST)
 
 
+def test_a_budget_for_each_user_shows_who_used_most(
+    admin: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    budget = BudgetFactory(name="Own", each_user=True, max_tokens=1_000)
+    for number in range(5):
+        store = DatabaseBudgets(configuration_id=None, user_id=UserFactory(username=f"kim-{number}").pk)
+        store.reserve(f"call {number}", need(900), within_s=60)
+        store.settle(f"call {number}", used(100 * number + 350))
+    with django_assert_max_num_queries(9):
+        page = page_of(admin, LIST)
+    assert "each user" in page and "those who used most" in page
+    assert [name for name in range(5) if f"kim-{name}: " in page] == [2, 3, 4]
+    page = page_of(admin, "admin:llmcore_budget_change", budget.pk)
+    assert "kim-0: 350 of 1,000 tokens (35 %)" in page and "70 % of tokens for kim-4" in page
+
+
+def test_the_user_of_a_budget_is_searched_for_by_those_who_may_look_at_users(admin: Client, client: Client) -> None:
+    assert 'data-field-name="user"' in page_of(admin, ADD)
+    kim = UserFactory(username="kim")
+    found = admin.get(reverse("admin:autocomplete"), {
+        "app_label": "llmcore", "model_name": "budget", "field_name": "user", "term": "ki",
+    })  # fmt: skip
+    assert found.json()["results"] == [{"id": str(kim.pk), "text": "kim"}]
+    data = {"name": "New", "period": "day", "max_tokens": "5", "enabled": "on", "user": str(kim.pk), "each_user": "on"}
+    assert "Either for each user, or for the one that is named." in admin.post(reverse(ADD), data).content.decode()
+    assert not Budget.objects.exists()
+
+    rights = ["llmcore.view_budget", "llmcore.add_budget"]
+    client.force_login(UserFactory(is_staff=True, permissions=rights))
+    page = page_of(client, ADD)
+    assert 'data-field-name="user"' not in page and 'name="user"' in page
+
+
 def test_a_budget_can_be_switched_off_in_the_list(admin: Client) -> None:
     budget = BudgetFactory(max_tokens=10)
     data = {"form-TOTAL_FORMS": 1, "form-INITIAL_FORMS": 1, "form-0-id": budget.pk, "_save": "Save"}

@@ -10,6 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
@@ -17,7 +18,7 @@ from llmcore.budgets.base import Amounts, BudgetExceeded, Measure, Period, cross
 from llmcore.budgets.database import MOST_STORED, DatabaseBudgets
 from llmcore.budgets.periods import begin_of, renewal_of
 from llmcore.models import Budget, BudgetCrossing, BudgetPeriod, BudgetReservation
-from llmcore.site_budgets import give_back_lost, standings_for
+from llmcore.site_budgets import give_back_lost, standings, standings_for
 from tests.factories import BudgetFactory, ConfigurationFactory, UserFactory
 from tests.llmcore.budget_callers import Caller, need, used
 from tests.playground.beside import environment_beside
@@ -60,6 +61,60 @@ def store_of(clock: Callable[[], datetime] = timezone.now, **of: int | None) -> 
 def taken(budget: Budget) -> list[tuple[int, int, int]]:
     """What is taken of it in each period, the newest first."""
     return list(budget.periods.values_list("requests", "tokens", "cost"))
+
+
+def test_a_budget_for_each_user_holds_for_every_user_alone(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:  # M3
+    budget = BudgetFactory(name="Own", each_user=True, max_tokens=1_000)
+    kim, lea = UserFactory(username="kim"), UserFactory(username="lea")
+    of_kim, of_lea, of_nobody = (store_of(user_id=user_id) for user_id in (kim.pk, lea.pk, None))
+    of_kim.reserve("a", need(900), within_s=60)
+    of_kim.settle("a", used(800))
+    of_lea.reserve("b", need(900), within_s=60)
+    with pytest.raises(BudgetExceeded, match=r"The budget “Own” allows each user 1,000 tokens a day: 800 used"):
+        of_kim.reserve("c", need(300), within_s=60)
+    # Who is nobody is not without limits.
+    of_nobody.reserve("d", need(600), within_s=60)
+    with pytest.raises(BudgetExceeded):
+        of_nobody.reserve("e", need(600), within_s=60)
+
+    now = timezone.now()
+    with django_assert_num_queries(2):
+        (mine,) = standings_for(configuration_id=None, user=lea, now=now)
+    assert (mine.user, mine.used, mine.reserved) == (lea, 0, 900)
+    (new,) = standings_for(configuration_id=None, user=UserFactory(), now=now)
+    assert (new.used, new.left) == (0, 1_000)
+    with django_assert_num_queries(1):
+        found = standings([budget], now=now, most_users=2)
+    assert [(standing.user, standing.used + standing.reserved) for standing in found] == [(lea, 900), (kim, 800)]
+    assert {row.period.user for row in BudgetCrossing.objects.all()} == {kim}
+
+
+def test_of_a_budget_for_each_user_those_are_named_who_are_nearest_to_a_limit() -> None:  # M3
+    budget = BudgetFactory(each_user=True, max_requests=10, max_cost="2")
+    many, dear = UserFactory(), UserFactory()
+    for number in range(4):
+        store_of(user_id=many.pk).reserve(f"many {number}", need(cost="0.1"), within_s=60)
+    store_of(user_id=dear.pk).reserve("dear", need(cost="1.5"), within_s=60)
+    (_, cost) = standings([budget], now=timezone.now())
+    assert (cost.user, cost.reserved) == (dear, Decimal("1.5"))
+
+
+def test_a_budget_is_for_each_user_or_for_one() -> None:  # M3
+    with pytest.raises(IntegrityError), transaction.atomic():
+        BudgetFactory(each_user=True, user=UserFactory())
+
+
+@beside
+def test_processes_that_ask_for_one_user_first_share_one_period(start_caller: StartCaller) -> None:  # M3
+    budget, user = BudgetFactory(each_user=True, max_requests=5), UserFactory()
+    callers = [start_caller(user=user.pk, times=4) for _ in range(3)]
+    assert [caller.says() for caller in callers] == ["ready"] * 3
+    for caller in callers:
+        caller.go()
+    assert sum(int(caller.says()) for caller in callers) == 5
+    assert [row.user for row in BudgetPeriod.objects.filter(budget=budget)] == [user]
 
 
 def test_a_call_reserves_its_most_and_settles_what_it_used() -> None:  # M3
