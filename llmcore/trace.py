@@ -87,7 +87,7 @@ class CompactionData(TypedDict, total=False):
     finish_reason: str | None
     usage: dict[str, JSON] | None
     cost: str | None
-    prices: dict[str, str | None]
+    prices: dict[str, JSON]
     attempts: int
     permit_ms: float  # of the duration, what later attempts waited for their permits
     budgets: list[dict[str, JSON]]  # as in `ResponseData`
@@ -100,7 +100,7 @@ class ResponseData(TypedDict, total=False):
     finish_reason_raw: str | None
     usage: dict[str, JSON] | None
     cost: str | None  # exact decimal, US dollars; None where unpriced or unknown
-    prices: dict[str, str | None]
+    prices: dict[str, JSON]
     first_token_ms: float | None  # from the start of the step
     thinking_ms: float | None  # of the streaming time, the part in which thinking arrived
     text_chars: int

@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from llmcore.admin.keys import KeyedAdmin, key_fields
 from llmcore.context.estimator import Estimator
 from llmcore.enrollment.connection import Connection, connect
+from llmcore.forms.price_tiers import LanguageModelForm
 from llmcore.forms.providers import ProviderForm
 from llmcore.keys import has_key
 from llmcore.models import LanguageModel, Provider
@@ -106,6 +107,7 @@ class LanguageModelAdmin(admin.ModelAdmin):
     class Media:
         css = {"all": ["llmcore/admin.css"]}
 
+    form = LanguageModelForm
     list_display = ["name", "label", "provider", "context_window", "max_output_tokens", "shown_prices", "enabled"]
     list_filter = ["enabled", "provider"]
     list_select_related = ["provider"]
@@ -134,7 +136,13 @@ class LanguageModelAdmin(admin.ModelAdmin):
         (
             gettext_lazy("Prices"),
             {
-                "fields": ["input_price", "output_price", ("cache_read_price", "cache_creation_price"), "shipped"],
+                "fields": [
+                    "input_price",
+                    "output_price",
+                    ("cache_read_price", "cache_creation_price"),
+                    "price_tiers",
+                    "shipped",
+                ],
                 "description": gettext_lazy("Cached tokens without a price of their own cost as much as input."),
             },
         ),
@@ -144,7 +152,8 @@ class LanguageModelAdmin(admin.ModelAdmin):
     def shown_prices(self, obj: LanguageModel) -> str:
         if obj.input_price is None or obj.output_price is None:
             return ""
-        return f"{dollars(obj.input_price)} / {dollars(obj.output_price)}"
+        more = _("; more for long prompts") if obj.price_tiers else ""
+        return f"{dollars(obj.input_price)} / {dollars(obj.output_price)}{more}"
 
     @admin.display(description=gettext_lazy("tokens before a run"))
     def counting(self, obj: LanguageModel) -> str:
@@ -194,14 +203,20 @@ class LanguageModelAdmin(admin.ModelAdmin):
 
 
 def listed(prices: Prices) -> str:
-    """Prices in words, those that there are."""
+    """Prices in words, those that there are, and those of long prompts."""
+    tiers = (
+        _("with more than %(count)s tokens of prompt %(prices)s")
+        % {"count": f"{tier.above:,}", "prices": listed(tier.prices) or _("unknown")}
+        for tier in prices.tiers
+    )
     named = (
         (_("input"), prices.input),
         (_("output"), prices.output),
         (_("cached read"), prices.cache_read),
         (_("cache write"), prices.cache_creation),
     )
-    return ", ".join(f"{name} {dollars(price)}" for name, price in named if price is not None)
+    own = ", ".join(f"{name} {dollars(price)}" for name, price in named if price is not None)
+    return "; ".join(filter(None, (own, *tiers)))
 
 
 def dollars(price: Decimal) -> str:

@@ -31,9 +31,12 @@ def forecast(
     least = prices.cost(Usage(input_tokens=prompt_tokens, output_tokens=0))
     most = total = None
     if answer_tokens is not None:
-        sent = sum(_prompt(prompt_tokens + number * answer_tokens, window) for number in range(calls))
-        most = prices.cost(Usage(input_tokens=sent, output_tokens=calls * answer_tokens))
-        total = sent + calls * answer_tokens
+        prompts = [_prompt(prompt_tokens + number * answer_tokens, window) for number in range(calls)]
+        # Each by itself: a long prompt may have another price.
+        costs = [prices.cost(Usage(input_tokens=prompt, output_tokens=answer_tokens)) for prompt in prompts]
+        known = [cost for cost in costs if cost is not None]
+        most = sum(known, Decimal(0)) if len(known) == calls else None
+        total = sum(prompts) + calls * answer_tokens
     return Forecast(least=least, most=most, calls=calls, answer_tokens=answer_tokens, tokens=total)
 
 

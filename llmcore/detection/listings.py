@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
 from llmcore.configuration import LanguageModel
 from llmcore.detection.asking import NoAnswer
@@ -68,7 +69,7 @@ def first_count(entry: Mapping[str, JSON], *names: str) -> int | None:
 
 def prices_in(pricing: Mapping[str, JSON]) -> Prices:
     """OpenRouter's prices, which are dollars for one token."""
-    found = {ours: price_of(pricing.get(theirs)) for ours, theirs in PRICES.items()}
+    found: dict[str, Any] = {ours: price_of(pricing.get(theirs)) for ours, theirs in PRICES.items()}
     return Prices(**found) if found["input"] is not None and found["output"] is not None else Prices()
 
 

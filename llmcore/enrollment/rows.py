@@ -56,11 +56,8 @@ def new_model(provider: Provider, model: ModelValue) -> LanguageModel:
         thinking_control=model.thinking_control,
         supports_images=model.supports_images,
         supports_structured_output=model.supports_structured_output,
-        input_price=prices.input,
-        cache_read_price=prices.cache_read,
-        cache_creation_price=prices.cache_creation,
-        output_price=prices.output,
     )
+    row.prices = prices
     row.full_clean()
     row.save()
     return row

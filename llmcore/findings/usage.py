@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from llmcore.findings.finding import Finding, Severity, code, rounds_named, tokens
 from llmcore.findings.registry import finder
 from llmcore.findings.view import ModelRound, RunView
+from llmcore.usage import Prices
 
 # Estimates err by less than half; a count that is lower still is something else.
 _FAR_UNDER = 0.4
@@ -83,12 +84,14 @@ def far_fewer_tokens_than_sent(view: RunView) -> Iterator[Finding]:
 @finder
 def unpriced_model(view: RunView) -> Iterator[Finding]:
     for call in view.rounds:
-        prices = call.got.get("prices") or {}
-        if call.succeeded and (prices.get("input") is None or prices.get("output") is None):
+        prices = Prices.from_json(call.got.get("prices") or {})
+        tier = prices.tier_of((call.got.get("usage") or {}).get("input_tokens") or 0)
+        if call.succeeded and not (tier.prices if tier else prices).known:
+            of_tier = f" for prompts of more than {tier.above:,} tokens" if tier and prices.known else ""
             yield call.finding(
                 "unpriced_model",
                 Severity.NOTE,
-                f"The model {code(str(call.asked.get('model') or ''))} has no price",
+                f"The model {code(str(call.asked.get('model') or ''))} has no price{of_tier}",
                 "Costs are left blank. Enter its prices to see them.",
                 tab="tokens",
             )

@@ -16,7 +16,7 @@ from llmcore.messages import ModelResponse
 from llmcore.metering.interrupt import Interrupt
 from llmcore.metering.sending import Sending
 from llmcore.providers.base import ModelCall
-from llmcore.usage import MILLION, Usage
+from llmcore.usage import MILLION, Prices, Usage
 
 # No text of a request has more tokens than a third of its bytes, give or take little.
 BYTES_PER_TOKEN = 3
@@ -60,10 +60,7 @@ def need_of(call: ModelCall, *, input_tokens: int | None, body_bytes: int) -> Ne
     prompt = ceil(body_bytes / BYTES_PER_TOKEN) if input_tokens is None else input_tokens
     answer = _longest_answer(call, prompt)
     prices = call.model.prices
-    cost = None
-    if prices.input is not None and prices.output is not None:
-        dearest = max(prices.input, prices.cache_creation or Decimal(0))
-        cost = (prompt * dearest + answer * prices.output) / MILLION
+    cost = _dearest(prices, prompt=prompt, answer=answer)
     return Need(
         model=call.model.label or call.model.name,
         most=Amounts(requests=1, tokens=prompt + answer, cost=cost),
@@ -86,6 +83,17 @@ def used_by(model: LanguageModel, response: ModelResponse, *, prompt: int) -> Am
         )
     tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
     return Amounts(requests=1, tokens=tokens, cost=model.prices.cost(usage))
+
+
+def _dearest(prices: Prices, *, prompt: int, answer: int) -> Decimal | None:
+    """The most that prompt and answer cost; `None` where one of the prices that may apply is unknown."""
+    costs = []
+    for each in prices.up_to(prompt):
+        if each.input is None or each.output is None:
+            return None
+        dearest = max(each.input, each.cache_creation or Decimal(0))
+        costs.append((prompt * dearest + answer * each.output) / MILLION)
+    return max(costs)
 
 
 def _longest_answer(call: ModelCall, prompt: int) -> int:

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from llmcore.models.base_url import clean_base_url
 from llmcore.models.remote import Remote
 from llmcore.providers.price_list import ShippedPrices, shipped_prices
-from llmcore.usage import Prices
+from llmcore.usage import Prices, PriceTier
 
 LIMIT_OF_NONE = _("This limit would let no call through. Enter 1 or more, or leave it blank for no limit.")
 
@@ -167,6 +167,7 @@ class LanguageModel(models.Model):
     output_price = models.DecimalField(
         _("output price"), validators=[MinValueValidator(0)], max_digits=12, decimal_places=6, null=True, blank=True
     )
+    price_tiers = models.JSONField(_("prices of long prompts"), default=list, blank=True)
     enabled = models.BooleanField(_("enabled"), default=True)
 
     class Meta:
@@ -190,12 +191,14 @@ class LanguageModel(models.Model):
             cache_read=self.cache_read_price,
             cache_creation=self.cache_creation_price,
             output=self.output_price,
+            tiers=tuple(PriceTier.from_json(tier) for tier in self.price_tiers),
         )
 
     @prices.setter
     def prices(self, prices: Prices) -> None:
         self.input_price, self.output_price = prices.input, prices.output
         self.cache_read_price, self.cache_creation_price = prices.cache_read, prices.cache_creation
+        self.price_tiers = [tier.to_json() for tier in prices.tiers]
 
     @property
     def shipped_prices(self) -> ShippedPrices | None:
@@ -216,5 +219,7 @@ class LanguageModel(models.Model):
         for name in ("cache_read_price", "cache_creation_price"):
             if getattr(self, name) is not None and self.input_price is None:
                 errors[name] = _("A cost needs the input and output prices too: enter them or leave this one blank.")
+        if self.price_tiers and self.input_price is None:
+            errors["price_tiers"] = _("Enter the input and output prices of shorter prompts, too.")
         if errors:
             raise ValidationError(errors)

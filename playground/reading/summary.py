@@ -220,6 +220,7 @@ def cache_saved(responses: list[Mapping[str, Any]]) -> Decimal | None:
         if not data.get("usage") or not data.get("prices"):
             continue
         usage, prices = Usage.from_json({**data["usage"], "raw": None}), Prices.from_json(data["prices"])
+        prices = prices.of_prompt(usage.input_tokens or 0)
         if prices.input is None or prices.cache_read is None or not usage.cache_read_input_tokens:
             continue
         saved = (saved or Decimal(0)) + usage.cache_read_input_tokens * (prices.input - prices.cache_read) / MILLION

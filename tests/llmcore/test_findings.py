@@ -614,6 +614,17 @@ def test_a_model_without_prices_is_noted_once() -> None:
     assert (finding.id, finding.severity) == ("unpriced_model", Severity.NOTE)
 
 
+def test_a_call_beyond_the_prices_of_its_model_is_noted_with_the_length() -> None:
+    prices = {"input": "1", "output": "2", "tiers": [{"above": 1_000}]}
+    long = {**COUNTED, "input_tokens": 1_001, "total_tokens": 1_021}
+    (finding,) = [
+        found
+        for found in story().call(prices=prices).call(prices=prices, usage=long).find()
+        if found.id == "unpriced_model"
+    ]
+    assert finding.title.endswith("has no price for prompts of more than 1,000 tokens")
+
+
 def test_a_model_that_costs_nothing_is_priced() -> None:
     assert story().call(prices={"input": "0", "output": "0"}).find() == []
 

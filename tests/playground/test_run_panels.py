@@ -23,6 +23,7 @@ from llmcore.runs.outcome import EndReason
 from llmcore.tools.base import Artifact, Tool
 from llmcore.tools.results import FailureKind, ToolResult
 from llmcore.trace import WireExchange
+from llmcore.usage import Prices, Usage
 from playground.models import Run, RunContent
 from playground.services.start_run import write_run
 from tests.factories import ConfigurationFactory, UserFactory
@@ -540,6 +541,30 @@ def test_prices_of_a_shipped_list_name_it_with_its_date(client: Client, user: Us
     html = open_step(client, run, 1, "tokens")
 
     assert f'href="{listed.source}"' in html and date_format(listed.as_of, "j M Y") in html
+
+
+@pytest.mark.parametrize(
+    ("above", "tier", "price", "said"),
+    [
+        (999, {"input": "0.5", "output": "4"}, "$0.50", "They are those for prompts of more than 999 tokens."),
+        (1_000, {"input": "0.5", "output": "4"}, "$0.25", "They are those for prompts of up to 1,000 tokens."),
+        (999, {}, "%", "The model has no price for prompts of more than 999 tokens. So the cost is unknown."),
+    ],
+)
+def test_the_formula_names_the_prices_of_the_prompts_length(  # M2
+    client: Client, user: User, above: int, tier: dict[str, str], price: str, said: str
+) -> None:
+    run = finished_run(user)
+    step = run.steps.get(sequence=2)
+    prices = Prices.from_json({**step.data["prices"], "tiers": [{"above": above, **tier}]})
+    cost = prices.cost(Usage.from_json(step.data["usage"]))
+    step.data |= {"prices": prices.to_json(), "cost": None if cost is None else str(cost)}
+    step.save(update_fields=["data"])
+
+    html = open_step(client, run, 1, "tokens")
+
+    (fresh,) = [row for row in re.findall(r"<tr>.*?</tr>", html, re.DOTALL) if "Fresh prompt" in row]
+    assert price in text_of(fresh).split() and said in text_of(html)
 
 
 def test_usage_that_was_not_reported_is_not_zero(client: Client, user: User) -> None:

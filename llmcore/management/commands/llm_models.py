@@ -61,4 +61,5 @@ def described(model: LanguageModel) -> str:
     window = f", window {model.context_window:,}" if model.context_window else ""
     price = model.prices
     cost = "" if price.input is None else f", ${price.input.normalize():f} / ${price.output or 0:f} per million"
+    cost += "".join(f", other prices over {tier.above:,} tokens" for tier in price.tiers)
     return f"{model.name}{window}{cost}"

@@ -170,9 +170,8 @@ def renderings(error: BaseException) -> dict[str, str]:
 
 def price_differences(check: Mapping[str, Any], response: ModelResponse) -> Iterator[str]:
     """What the cost of the response is, at the case's prices per million tokens."""
-    prices = Prices(
-        **{PRICES[name]: Decimal(str(price)) for name, price in check["per_mtok"].items() if price is not None}
-    )
+    told = {PRICES[name]: Decimal(str(price)) for name, price in check["per_mtok"].items() if price is not None}
+    prices = Prices.from_json(told)
     cost = prices.cost(response.usage)
     wanted = None if check["cost"] is None else Decimal(str(check["cost"]))
     if cost != wanted:

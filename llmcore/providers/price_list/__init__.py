@@ -1,7 +1,8 @@
 """What the models of the services cost, as shipped: one file for each service, with its date and source.
 
 Prices are US dollars per million tokens, written as strings so that they stay exact. A model whose price isn't known
-for sure is left out: unpriced is blank, never a guess.
+for sure is left out: unpriced is blank, never a guess. Where long prompts cost more, `tiers` say from which length on,
+and what, if that is known.
 """
 
 from __future__ import annotations
@@ -50,10 +51,11 @@ def _found(listed: Mapping[str, Any], name: str) -> ShippedPrices | None:
     entry = models.get(name) or models.get(REVISION.sub("", name))
     if entry is None:
         return None
-    figures = {field: entry[field] for field in ("input", "cache_read", "cache_creation", "output") if field in entry}
-    over = f"For prompts of up to {entry['up_to']:,} tokens; longer ones cost more." if "up_to" in entry else ""
+    prices = Prices.from_json(entry)
+    unpriced = next((tier.above for tier in prices.tiers if not tier.prices.known), None)
+    over = f"Prompts of more than {unpriced:,} tokens cost more; how much isn't shipped." if unpriced else ""
     return ShippedPrices(
-        prices=Prices.from_json(figures),
+        prices=prices,
         as_of=date.fromisoformat(listed["as_of"]),
         source=listed["source"],
         note=entry.get("note") or over,

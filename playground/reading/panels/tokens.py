@@ -75,7 +75,9 @@ def tab(record: StepRecord) -> Tab:
 def read(record: StepRecord, query: Query) -> Panel:
     data: dict[str, Any] = dict(record.end.data) if record.end else {}
     usage = Usage.from_json(data["usage"]) if data.get("usage") else None
-    prices = Prices.from_json(data["prices"]) if data.get("prices") else Prices()
+    priced_by = Prices.from_json(data["prices"]) if data.get("prices") else Prices()
+    prompt = (usage.input_tokens if usage else None) or 0
+    prices = priced_by.of_prompt(prompt)
     lines = priced(usage, prices) if usage else []
     window = (record.plan.route_of(record.first.data).get("model") or {}).get("context_window")
     raw = usage.raw if usage else None
@@ -86,14 +88,15 @@ def read(record: StepRecord, query: Query) -> Panel:
         "usage": usage,
         "lines": lines,
         "cost": Decimal(data["cost"]) if data.get("cost") is not None else None,
-        "priced": prices.input is not None and prices.output is not None,
+        "priced": prices.known,
+        "tier": tier_in_words(priced_by, prompt),
         "estimate": record.first.data.get("input_tokens_estimate"),
         "off": estimate.error,
         "counted": record.plan.estimator.how,
         "derived": [Derivation(formula=formula) for formula in fields.explain(raw)] if fields else [],
         "includes": fields.note if fields else "",
         "priced_at": moment_of(record) if data.get("prices") else None,
-        "listed": listed_at(record, prices),
+        "listed": listed_at(record, prices, prompt),
         "model": data.get("served_model") or record.first.data.get("model"),
         "said_cost": read_cost(raw),
         "window": window,
@@ -112,12 +115,22 @@ def fields_of(record: StepRecord) -> UsageFields | None:
         return None
 
 
-def listed_at(record: StepRecord, prices: Prices) -> ShippedPrices | None:
+def tier_in_words(prices: Prices, prompt: int) -> str:
+    """Which of the prices the call has, where they depend on the length of its prompt."""
+    if tier := prices.tier_of(prompt):
+        length = f"prompts of more than {tier.above:,} tokens"
+        return f"They are those for {length}." if tier.prices.known else f"The model has no price for {length}."
+    if prices.tiers:
+        return f"They are those for prompts of up to {prices.tiers[0].above:,} tokens."
+    return ""
+
+
+def listed_at(record: StepRecord, prices: Prices, prompt: int) -> ShippedPrices | None:
     """The shipped list that the used prices are from; `None` where this site has its own."""
     provider = record.plan.route_of(record.first.data).get("provider") or {}
     adapter, base_url = str(provider.get("adapter") or ""), str(provider.get("base_url") or "")
     known = shipped_prices(adapter, base_url, str(record.first.data.get("model") or ""))
-    return known if known is not None and known.prices == prices else None
+    return known if known is not None and known.prices.of_prompt(prompt) == prices else None
 
 
 def moment_of(record: StepRecord) -> datetime | None:
