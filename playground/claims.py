@@ -23,11 +23,16 @@ class ClaimLost(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """The right to drive a run in its `attempt`: it holds while the lease is renewed and nobody ended the run."""
+    """The right to drive `run` (as it was claimed, with its user) in its `attempt`: it holds while the lease is renewed
+    and nobody ended the run."""
 
-    run_id: int
+    run: Run
     attempt: int
     claimed_at: datetime
+
+    @property
+    def run_id(self) -> int:
+        return self.run.pk
 
     @property
     def row(self) -> QuerySet[Run]:
@@ -42,21 +47,25 @@ def lease_end(now: datetime) -> datetime:
 @transaction.atomic
 def claim_run(*, run_id: int, worker: str, now: datetime) -> Claim | None:
     """Make `worker` the driver of a queued run; `None` where it isn't queued (any more)."""
-    run = Run.objects.select_for_update().filter(pk=run_id, status=RunStatus.QUEUED).first()
+    waiting = Run.objects.select_for_update(of=("self",)).select_related("user")
+    run = waiting.filter(pk=run_id, status=RunStatus.QUEUED).first()
     if run is None:
         return None
     waited_ms = max(milliseconds(now - run.queued_at), 0.0)
-    Run.objects.filter(pk=run_id).update(
-        status=RunStatus.RUNNING,
-        attempt=run.attempt + 1,
-        worker=worker,
-        lease_until=lease_end(now),
-        started_at=run.started_at or now,
-        queue_ms=(run.queue_ms or 0.0) + waited_ms,
-        revision=F("revision") + 1,
-    )
+    columns = {
+        "status": RunStatus.RUNNING,
+        "attempt": run.attempt + 1,
+        "worker": worker,
+        "lease_until": lease_end(now),
+        "started_at": run.started_at or now,
+        "queue_ms": (run.queue_ms or 0.0) + waited_ms,
+        "revision": run.revision + 1,
+    }
+    Run.objects.filter(pk=run_id).update(**columns)
+    for name, value in columns.items():
+        setattr(run, name, value)
     wake_on_commit(run_id)
-    return Claim(run_id=run_id, attempt=run.attempt + 1, claimed_at=now)
+    return Claim(run=run, attempt=run.attempt, claimed_at=now)
 
 
 def end_columns(*, reason: EndReason, detail: str, now: datetime) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -44,17 +44,26 @@ class CancelledMeanwhile(Exception):
     """Somebody asked for the end of a run that was about to wait."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planned:
+    """What was made of a request, until it is stored: columns of the run, and contents by digest."""
+
+    columns: Mapping[str, Any]
+    contents: Mapping[str, JSON]
+
+
 class RunRecording:
     """The rows of one run while a worker drives it; to be used on one thread."""
 
-    def __init__(self, *, run: models.Run, claim: Claim, redactor: Redactor, meter: DatabaseMeter) -> None:
-        self._run = run
+    def __init__(self, *, claim: Claim, redactor: Redactor, meter: DatabaseMeter) -> None:
+        self._run = claim.run
         self._claim = claim
         # The run's row as long as the claim holds, else nothing: every write goes through it.
         self._row = claim.row
         self._columns: dict[str, Any] = {}
+        self._planned: Planned | None = None
         self._redactor = redactor
-        self._level = PrivacyLevel(run.privacy_level)
+        self._level = PrivacyLevel(claim.run.privacy_level)
         self._meter = meter
         # An earlier segment may have left one.
         self._has_partial = True
@@ -97,9 +106,8 @@ class RunRecording:
                 item.passed()
 
     def plan(self, plan: Mapping[str, JSON], contents: Mapping[str, JSON], *, max_rounds: int) -> None:
-        """Store what was made of the request, before anything is sent."""
-        columns = {"plan": self._clean(plan), "max_rounds": max_rounds}
-        self._store(columns, lambda: self._write_contents(contents))
+        """Store what was made of the request together with what is written next, in front of it."""
+        self._planned = Planned(columns={"plan": self._clean(plan), "max_rounds": max_rounds}, contents=contents)
 
     def renew(self) -> None:
         """Keep the lease; ClaimLost if it is gone. Does nothing while the lease is fresh."""
@@ -118,6 +126,9 @@ class RunRecording:
     ) -> None:
         """The last write: the claim is released with it."""
         now = now or timezone.now()
+        if self._planned is not None:
+            # What is to be masked is looked for in what is stored.
+            self._store({}, lambda: None)
         masking = self._find_masking() if reason not in models.GO_ON else None
         columns = {
             **self._used(),
@@ -171,6 +182,10 @@ class RunRecording:
     def _store(
         self, columns: dict[str, Any], write_rows: Callable[[], None], *, renewing: bool = True, revise: bool = True
     ) -> None:
+        planned = self._planned
+        if planned is not None:
+            columns = {**planned.columns, **columns}
+
         def store() -> None:
             # Most steps change few of a run's many figures.
             changed = {n: v for n, v in columns.items() if n not in self._columns or self._columns[n] != v}
@@ -182,12 +197,15 @@ class RunRecording:
                 # First, so that the row is locked: who takes the run over waits, or we find it taken.
                 if not self._row.update(**changed):
                     raise ClaimLost
+                if planned is not None:
+                    self._write_contents(planned.contents)
                 write_rows()
                 if revise:
                     wake_on_commit(self._claim.run_id)
 
         self._retried(store)
         self._columns.update(columns)
+        self._planned = None
         self._renewed = time.monotonic()
 
     def _retried(self, access: Callable[[], Any]) -> Any:

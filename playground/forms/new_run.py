@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from django import forms
@@ -53,6 +53,15 @@ class OrderedChoiceField(forms.MultipleChoiceField):
         return list(dict.fromkeys(super().clean(value)))
 
 
+class ConfigurationField(forms.ChoiceField):
+    """One of the configurations. That `found` can be chosen is known: it takes no look at the others."""
+
+    found = ""
+
+    def valid_value(self, value: Any) -> bool:
+        return value == self.found or super().valid_value(value)
+
+
 class VersionsField(forms.CharField):
     """The versions that the run is to be made of, as `configuration:5:3 skill:2:1`; empty for what is stored now."""
 
@@ -71,7 +80,7 @@ class NewRunForm(RawCapture, forms.Form):
     answer to it and the tools are as configured.
     """
 
-    configuration = forms.ChoiceField(label=_("Configuration"))
+    configuration = ConfigurationField(label=_("Configuration"))
     prompt = TextField(label=_("User prompt"), error_messages={"required": _("Enter a user prompt.")})
     title = forms.CharField(label=_("Title"), max_length=MAX_TITLE_CHARS, required=False)
     override = forms.ChoiceField(
@@ -94,15 +103,18 @@ class NewRunForm(RawCapture, forms.Form):
         super().__init__(*args, **options)
         self.choices = choices
         self.variable_errors: dict[str, str] = {}
-        self._choices_of("configuration", ((row.slug, str(row)) for row in choices.configurations))
-        self._choices_of("skills", ((skill.slug, skill.name) for skill in choices.skills))
-        self._choices_of("snippets", ((snippet.slug, snippet.name) for snippet in choices.snippets))
-        self._choices_of("tools", ((tool.name, tool.name) for tool in choices.tools))
+        if choices.configuration is not None:
+            cast(ConfigurationField, self.fields["configuration"]).found = choices.configuration.slug
+        self._choices_of("configuration", lambda: [(row.slug, str(row)) for row in choices.configurations])
+        self._choices_of("skills", lambda: [(skill.slug, skill.name) for skill in choices.skills])
+        self._choices_of("snippets", lambda: [(snippet.slug, snippet.name) for snippet in choices.snippets])
+        self._choices_of("tools", lambda: [(tool.name, tool.name) for tool in choices.tools])
         replacements.add_fields(self, self._replaceable)
-        self._choices_of("thinking", [("", ""), *((effort, effort) for effort in get_args(ThinkingEffort))])
+        self._choices_of("thinking", lambda: [("", ""), *((effort, effort) for effort in get_args(ThinkingEffort))])
 
-    def _choices_of(self, name: str, pairs: Iterable[tuple[str, str]]) -> None:
-        cast(forms.ChoiceField, self.fields[name]).choices = list(pairs)
+    def _choices_of(self, name: str, pairs: Callable[[], Iterable[tuple[str, str]]]) -> None:
+        """Called when they are needed: few fields of a form that was sent in have more than one value to check."""
+        cast(forms.ChoiceField, self.fields[name]).choices = pairs
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or self.cleaned_data

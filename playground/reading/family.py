@@ -39,19 +39,36 @@ class Child:
     round: int | None
 
 
-def read_family(run: Run, *, user: Any) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Relatives:
+    """The runs around one that the reader may see: what it was made from, the one before it with the same
+    configuration, and what was made from it, a few more than are shown."""
+
+    parent: int | None
+    before: int | None
+    children: tuple[Child, ...]
+
+
+def read_relatives(run: Run, *, user: Any) -> Relatives:
     children = visible_runs(user).filter(parent=run.pk).order_by("pk").values_list("pk", "forked_at_round")
-    found = [Child(pk=pk, round=round) for pk, round in children[: SHOWN + 1]]
-    parent = visible_parent(run, user=user)
-    before = run_before(run, user=user)
+    return Relatives(
+        parent=visible_parent(run, user=user),
+        before=run_before(run, user=user),
+        children=tuple(Child(pk=pk, round=round) for pk, round in children[: SHOWN + 1]),
+    )
+
+
+def read_family(run: Run, *, user: Any, relatives: Relatives | None = None) -> dict[str, Any]:
+    """`relatives` where they were just read: unlike the rest, they are the same however far the run is."""
+    relatives = relatives or read_relatives(run, user=user)
     return {
-        "compare_parent": parent,
-        "compare_before": None if before == parent else before,
+        "compare_parent": relatives.parent,
+        "compare_before": None if relatives.before == relatives.parent else relatives.before,
         "match": matches_dry_run(run, user=user),
         "why_not_for_real": why_not_for_real(run),
-        "forked_from": forked_from(run, shown=parent is not None),
-        "children": found[:SHOWN],
-        "more_children": len(found) > SHOWN,
+        "forked_from": forked_from(run, shown=relatives.parent is not None),
+        "children": relatives.children[:SHOWN],
+        "more_children": len(relatives.children) > SHOWN,
         "may_fork": user.has_perm("playground.add_run") and not why_not_fork(run),
         "retry_round": run.rounds if user.has_perm("playground.add_run") and retryable(run) else None,
     }

@@ -18,7 +18,7 @@ from playground.reading.approvals import read_waiting
 from playground.reading.artifacts import read_artifacts
 from playground.reading.boxes import byte_size
 from playground.reading.cache_misses import mark_cache_misses
-from playground.reading.family import read_family
+from playground.reading.family import Relatives, read_family
 from playground.reading.lines import START, Line, StepList
 from playground.reading.notes import end_note
 from playground.reading.overview import read_overview
@@ -59,7 +59,13 @@ class FindingView:
 
 
 def read_page(
-    run: Run, *, user: Any, now: datetime, at: int | None = None, filter: StepFilter = ALL_STEPS
+    run: Run,
+    *,
+    user: Any,
+    now: datetime,
+    at: int | None = None,
+    filter: StepFilter = ALL_STEPS,
+    relatives: Relatives | None = None,
 ) -> dict[str, Any]:
     """The context of the page, with the lines around `at` in its step list; by default around the line to open."""
     rows = load_rows(RunStep.objects.filter(run=run))
@@ -85,7 +91,7 @@ def read_page(
         "waiting": read_waiting(run, user=user, now=now),
         "waiting_call": read_waiting_call(partial, plan),
         "since": read_since(run, user=user),
-        **read_head(run, user=user),
+        **read_head(run, user=user, relatives=relatives),
     }
 
 
@@ -132,7 +138,7 @@ def window_of(
     }
 
 
-def read_head(run: Run, *, user: Any) -> dict[str, Any]:
+def read_head(run: Run, *, user: Any, relatives: Relatives | None = None) -> dict[str, Any]:
     """What the head of the page depends on: the state of the run, and what the reader may do about it."""
     live = is_live(run)
     return {
@@ -147,7 +153,7 @@ def read_head(run: Run, *, user: Any) -> dict[str, Any]:
         "contents_gone": contents_deletion(run),
         "redacted": redaction(run),
         "configuration_url": configuration_url(run, user),
-        **read_family(run, user=user),
+        **read_family(run, user=user, relatives=relatives),
     }
 
 

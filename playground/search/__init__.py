@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 
 from playground.models import Run
 from playground.search.base import SearchIndex
-from playground.search.document import document_of
+from playground.search.document import document_of, document_of_new
 from playground.search.postgres import PostgresIndex
 from playground.search.query import terms_of
 from playground.search.sqlite import SQLiteIndex
@@ -30,6 +30,11 @@ def index_run(run_id: int) -> None:
         search_index().forget([run_id])
     else:
         search_index().write(run_id, document)
+
+
+def index_new_run(run: Run) -> None:
+    """The same for a run that was written just now: there is no need to read it."""
+    search_index().write(run.pk, document_of_new(run))
 
 
 def forget_runs(run_ids: Collection[int]) -> None:

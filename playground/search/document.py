@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from django.db.models import Q
@@ -47,11 +47,26 @@ def document_of(run_id: int) -> Document | None:
         )
         .first()
     )
-    if run is None:
-        return None
+    return None if run is None else _document(run, _about(run_id, run), _happened(run_id, run))
+
+
+def document_of_new(run: Run) -> Document:
+    """The words of a run that nobody has tagged or noted anything about, and that nothing has happened to."""
+    columns = {
+        "prompt_start": run.prompt[:LONG_BYTES],
+        "answer_start": "",
+        "privacy_level": run.privacy_level,
+        "redacted_at": None,
+        "request__system_override": run.request["system_override"],
+        "request__structured": run.request["structured"],
+    }
+    return _document(columns, [run.title], ())
+
+
+def _document(run: Mapping[str, Any], about: Iterable[str], happened: Iterable[str]) -> Document:
     return (
-        bounded_words_of("\n".join(_about(run_id, run)), max_bytes=SHORT_BYTES),
-        bounded_words_of("\n".join(_happened(run_id, run)), max_bytes=SHORT_BYTES),
+        bounded_words_of("\n".join(about), max_bytes=SHORT_BYTES),
+        bounded_words_of("\n".join(happened), max_bytes=SHORT_BYTES),
         bounded_words_of(f"{run['prompt_start']}\n{_given(run)}", max_bytes=LONG_BYTES),
         bounded_words_of(run["answer_start"], max_bytes=LONG_BYTES),
     )

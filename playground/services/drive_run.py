@@ -31,7 +31,6 @@ from llmcore.versions import keep_versions
 from playground.claims import Claim, ClaimLost, claim_run
 from playground.interruption import interruption_detail, running_calls, unsafe_calls
 from playground.loop_thread import Ended, LoopThread, Watched
-from playground.models import Run
 from playground.recording import RunRecording
 from playground.rows import load_contents, load_steps
 from playground.run_findings import findings_of
@@ -85,7 +84,7 @@ class Drive:
     """One worker's work on one run, from the claim to the end."""
 
     def __init__(self, claim: Claim, stopping: threading.Event, cancelling: threading.Event, watch: Watch) -> None:
-        self._run = Run.objects.select_related("user").get(pk=claim.run_id)
+        self._run = claim.run
         self._redactor = Redactor(store.secret_values())
         self._thread = LoopThread(name=f"run {claim.run_id}")
         self._trace = RunTrace(self._thread)
@@ -95,7 +94,7 @@ class Drive:
             configuration_id=self._run.configuration_id,
             redactor=self._redactor,
         )
-        self._recording = RunRecording(run=self._run, claim=claim, redactor=self._redactor, meter=meter)
+        self._recording = RunRecording(claim=claim, redactor=self._redactor, meter=meter)
         self._stopping = stopping
         self._cancelling = cancelling
         self._watch = watch
@@ -136,7 +135,7 @@ class Drive:
             segment = next_segment(self._run)
         else:
             row = keep_versions(configuration=request.configuration, skills=request.skills, snippets=request.snippets)
-            prepared = prepare_run(request=request, user=self._run.user, row=row)
+            prepared = prepare_run(request=request, user=self._run.user, row=row, redactor=self._redactor)
             self._run.plan = prepared.plan()
             self._recording.plan(self._run.plan, prepared.contents(), max_rounds=prepared.state.limits.max_rounds)
             segment = first_segment(prepared)

@@ -18,6 +18,7 @@ from llmcore.messages import JSON, Message
 from llmcore.prompts.assembly import Augmentation, PromptAssembly, assemble
 from llmcore.providers.base import ModelCall, Transcript, WireRequest
 from llmcore.providers.registry import adapter_of
+from llmcore.redaction import Redactor
 from llmcore.runs.fallback import call_to
 from llmcore.runs.state import RunState
 from llmcore.structured.packs import site_prompts
@@ -72,15 +73,20 @@ class PreparedRun:
 
 
 def prepare_run(
-    *, request: RunRequest, user: User | None, draft: bool = False, row: models.Configuration | None = None
+    *,
+    request: RunRequest,
+    user: User | None,
+    draft: bool = False,
+    row: models.Configuration | None = None,
+    redactor: Redactor | None = None,
 ) -> PreparedRun:
     """ConfigurationError says what to change where a run can't start as asked. Makes no call and writes nothing.
 
     A dry run needs no key: where it can't be read, a placeholder stands for it (masked like the key itself). In a
-    `draft` variables may still be without a value. `row` is the stored configuration that it asks for, where that was
-    just read.
+    `draft` variables may still be without a value. `row` is the stored configuration that it asks for, `redactor` one
+    that knows this site's secrets, where they were just read.
     """
-    request = cleaned(request)
+    request = cleaned(request, redactor or Redactor(store.secret_values()))
     stored, skills, snippets = load_pieces(request, row)
     configuration, ready = as_requested(stored, request), None
     state = request.fork.state if request.fork else RunState(messages=())
@@ -152,14 +158,16 @@ def assembled(
     )
 
 
-def refuse_unresolved(request: RunRequest, loaded: Configuration | None = None) -> tuple[str, ...]:
+def refuse_unresolved(
+    request: RunRequest, loaded: Configuration | None = None, redactor: Redactor | None = None
+) -> tuple[str, ...]:
     """UnresolvedVariables where the run would lack a value, before a run is written; else the names of the values
     that nothing asks for. Whatever else is wrong with the request is left to the run, which says so and keeps it;
     but a prompt of a pack that can't be made of what it was given is a ConfigurationError here. `loaded` is the stored
-    configuration that it asks for, where that was just loaded."""
+    configuration that it asks for, `redactor` one that knows this site's secrets, where they were just read."""
     if request.fork is not None:
         return ()
-    request = cleaned(replace(request, dry_run=True))
+    request = cleaned(replace(request, dry_run=True), redactor or Redactor(store.secret_values()))
     try:
         configuration, skills, snippets = load_pieces(request, loaded)
     except ConfigurationError:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 
 from llmcore import models, store
-from llmcore.configuration import Configuration
+from llmcore.configuration import Configuration, Skill, Snippet
 from llmcore.context.estimator import Estimator
 from llmcore.errors import ConfigurationError
 from llmcore.mcp_servers import every_tool
@@ -80,19 +83,56 @@ class PresetChoice:
     tools: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class RunChoices:
     """Everything that can be chosen once `configuration` is: its row, and as it was `loaded`, without keys. `problem`
-    says why it can't be used as it stands."""
+    says why it can't be used as it stands.
 
-    configurations: tuple[models.Configuration, ...]
+    What only a page shows is read when it is shown: who starts a run waits for none of it.
+    """
+
     configuration: models.Configuration | None
     loaded: Configuration | None
-    skills: tuple[TextChoice, ...]
-    snippets: tuple[TextChoice, ...]
     tool_groups: tuple[ToolGroup, ...]
-    tool_presets: tuple[PresetChoice, ...] = ()
     problem: str = ""
+
+    @cached_property
+    def configurations(self) -> tuple[models.Configuration, ...]:
+        return tuple(usable_configurations())
+
+    @cached_property
+    def skills(self) -> tuple[TextChoice, ...]:
+        return self._texts(models.Skill, self.loaded.skills if self.loaded else ())
+
+    @cached_property
+    def snippets(self) -> tuple[TextChoice, ...]:
+        return self._texts(models.Snippet, (*self.loaded.snippets, *self.loaded.tagged_snippets) if self.loaded else ())
+
+    @cached_property
+    def tool_presets(self) -> tuple[PresetChoice, ...]:
+        """Those of which something can be offered."""
+        usable = {tool.name for tool in self.tools if not tool.unavailable}
+        presets = (
+            PresetChoice(
+                slug=row.slug,
+                name=row.name,
+                description=row.description,
+                tools=tuple(name for name in row.tools if name in usable),
+            )
+            for row in models.ToolPreset.objects.all()
+        )
+        return tuple(preset for preset in presets if preset.tools)
+
+    def _texts(
+        self, model: type[models.Skill] | type[models.Snippet], configured: Sequence[Skill | Snippet]
+    ) -> tuple[TextChoice, ...]:
+        estimator = Estimator.of(self.loaded.model) if self.loaded else Estimator()
+        slugs = {item.slug for item in configured}
+        rows = model.objects.order_by("slug").values_list("slug", "name", "body", "enabled")
+        return tuple(
+            TextChoice(slug=slug, name=name, body=body, estimator=estimator, enabled=enabled, configured=slug in slugs)
+            for slug, name, body, enabled in rows
+        )
 
     @property
     def tools(self) -> tuple[ToolChoice, ...]:
@@ -109,31 +149,21 @@ class RunChoices:
 
 def load_run_choices(*, user: User, configuration: str = "") -> RunChoices:
     """The choices of `user`. An unknown or disabled `configuration` (a slug) gives way to a likely one."""
-    rows = usable_configurations()
-    row = next((row for row in rows if row.slug == configuration), None) or _likely(rows, user)
+    usable = usable_configurations()
+    row = (configuration and usable.filter(slug=configuration).first()) or _likely(tuple(usable), user)
     value, problem = _load(row)
-    groups = _tool_groups(value, user) if value else ()
-    estimator = Estimator.of(value.model) if value else Estimator()
-    snippets = (*value.snippets, *value.tagged_snippets) if value else ()
     return RunChoices(
-        configurations=rows,
-        configuration=row,
-        loaded=value,
-        skills=_text_choices(models.Skill, {skill.slug for skill in value.skills} if value else set(), estimator),
-        snippets=_text_choices(models.Snippet, {item.slug for item in snippets}, estimator),
-        tool_groups=groups,
-        tool_presets=_tool_presets(groups),
-        problem=problem,
+        configuration=row, loaded=value, tool_groups=_tool_groups(value, user) if value else (), problem=problem
     )
 
 
-def usable_configurations() -> tuple[models.Configuration, ...]:
+def usable_configurations() -> QuerySet[models.Configuration]:
     """Those that nobody has switched off, nor their models or providers."""
     usable = models.Configuration.objects.filter(enabled=True, model__enabled=True, model__provider__enabled=True)
-    return tuple(usable.select_related("model__provider", "tool_preset"))
+    return usable.select_related("model__provider", "tool_preset")
 
 
-def _likely(rows: tuple[models.Configuration, ...], user: User) -> models.Configuration | None:
+def _likely(rows: Sequence[models.Configuration], user: User) -> models.Configuration | None:
     """The one that `user` ran last; else the one that last completed a run, for anybody; else the first that loads."""
     runs = Run.objects.filter(configuration__in=[row.pk for row in rows]).order_by("-pk")
     for known in (runs.filter(user=user), runs.filter(status=RunStatus.COMPLETED)):
@@ -149,30 +179,6 @@ def _load(row: models.Configuration | None) -> tuple[Configuration | None, str]:
         return store.load_configuration(row, read_keys=False), ""
     except ConfigurationError as error:
         return None, str(error)
-
-
-def _text_choices(
-    model: type[models.Skill] | type[models.Snippet], configured: set[str], estimator: Estimator
-) -> tuple[TextChoice, ...]:
-    return tuple(
-        TextChoice(slug=slug, name=name, body=body, estimator=estimator, enabled=enabled, configured=slug in configured)
-        for slug, name, body, enabled in model.objects.order_by("slug").values_list("slug", "name", "body", "enabled")
-    )
-
-
-def _tool_presets(groups: tuple[ToolGroup, ...]) -> tuple[PresetChoice, ...]:
-    """The presets of which something can be offered."""
-    usable = {tool.name for group in groups for tool in group.tools if not tool.unavailable}
-    presets = (
-        PresetChoice(
-            slug=row.slug,
-            name=row.name,
-            description=row.description,
-            tools=tuple(name for name in row.tools if name in usable),
-        )
-        for row in models.ToolPreset.objects.all()
-    )
-    return tuple(preset for preset in presets if preset.tools)
 
 
 def _tool_groups(configuration: Configuration, user: User) -> tuple[ToolGroup, ...]:

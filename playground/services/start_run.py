@@ -22,7 +22,7 @@ from llmcore.tools.replacement import Replacement
 from playground.models import Run
 from playground.privacy import PrivacyLevel, raw_capture_refused, site_level
 from playground.queue import hand_over_on_commit, patience
-from playground.search import index_run
+from playground.search import index_new_run
 from playground.structured_run import StructuredRun
 
 OverrideMode = Literal["replace", "append"]
@@ -95,29 +95,42 @@ class RunRequest:
         return cls(**{**data, **tuples, "replacements": replacements, "fork": fork, "structured": structured})
 
 
-def start_run(*, request: RunRequest, by: User, parent: Run | None = None, loaded: Configuration | None = None) -> Run:
+def start_run(
+    *,
+    request: RunRequest,
+    by: User,
+    parent: Run | None = None,
+    loaded: Configuration | None = None,
+    redactor: Redactor | None = None,
+) -> Run:
     """Write a run and hand it to the workers once it is committed.
 
     An unknown or disabled configuration is a ConfigurationError; whatever else is wrong with the request (an unknown
     skill, a lost key) ends the run with a clear reason, and nothing that was typed is lost. `loaded` is the stored
-    configuration that it asks for, where that was just loaded.
+    configuration that it asks for, `redactor` one that knows this site's secrets, where they were just read.
     """
     with transaction.atomic():
-        run = write_run(request=request, by=by, parent=parent, loaded=loaded)
+        run = write_run(request=request, by=by, parent=parent, loaded=loaded, redactor=redactor)
         hand_over_on_commit(run.pk)
     return run
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def write_run(
-    *, request: RunRequest, by: User | None, parent: Run | None = None, loaded: Configuration | None = None
+    *,
+    request: RunRequest,
+    by: User | None,
+    parent: Run | None = None,
+    loaded: Configuration | None = None,
+    redactor: Redactor | None = None,
 ) -> Run:
     """The row of a run that waits for its driver; handing it over is the caller's part."""
     configuration = loaded or store.load_configuration(request.configuration, read_keys=False)
     if request.capture_raw and (refusal := raw_capture_refused()):
         raise ConfigurationError(f"{refusal} Start the run without raw capture.")
-    request, level = cleaned(request), site_level()
-    shown = readable(as_said(request), level, name=configuration.name)
+    redactor = redactor or Redactor(store.secret_values())
+    request, level = cleaned(request, redactor), site_level()
+    shown = readable(as_said(request), level, redactor, name=configuration.name)
     now = timezone.now()
     run = Run.objects.create(
         user=by,
@@ -136,17 +149,16 @@ def write_run(
         queued_at=now,
         lease_until=now + patience(queued_at=now, now=now),
     )
-    index_run(run.pk)
+    index_new_run(run)
     return run
 
 
-def cleaned(request: RunRequest) -> RunRequest:
+def cleaned(request: RunRequest, redactor: Redactor) -> RunRequest:
     """The request without this site's secrets, which nobody means to send to a model, and as a database takes it."""
-    data = Redactor(store.secret_values()).deep(request.to_json())
-    return RunRequest.from_json(storable(data))
+    return RunRequest.from_json(storable(redactor.deep(request.to_json())))
 
 
-def readable(request: RunRequest, level: PrivacyLevel, *, name: str) -> RunRequest:
+def readable(request: RunRequest, level: PrivacyLevel, redactor: Redactor, *, name: str) -> RunRequest:
     """What of the request is stored for people to read; `Run.request` keeps all that the run needs until its end.
 
     `name` is that of the configuration: a title where the prompt can't give one.
@@ -155,7 +167,6 @@ def readable(request: RunRequest, level: PrivacyLevel, *, name: str) -> RunReque
         case PrivacyLevel.METADATA:
             return replace(request, prompt="", title=request.title or name)
         case PrivacyLevel.REDACTED:
-            redactor = Redactor(store.secret_values())
             return replace(request, prompt=redactor.patterns(request.prompt), title=redactor.patterns(request.title))
     return request
 

@@ -19,11 +19,11 @@ from playground.forms.new_run_refill import refill
 from playground.models import Run
 from playground.reading.since import recorded_versions
 from playground.services.list_runs import list_runs
-from playground.services.prepare_run import refuse_unresolved
 from playground.services.preview_run import preview_run
 from playground.services.record_results import NotRecorded, with_recordings
 from playground.services.run_choices import RunChoices, load_run_choices
-from playground.services.start_run import RunRequest, given_title, start_run
+from playground.services.start_complete_run import start_complete_run
+from playground.services.start_run import RunRequest, given_title
 from playground.views import StaffRequest, admin_page
 from playground.views.runs import table
 
@@ -125,9 +125,7 @@ def started(request: StaffRequest, form: NewRunForm, parent: Run | None) -> Run 
     try:
         earlier = RunRequest.from_json(parent.request) if parent else None
         asked = with_recordings(asked, by=request.user, earlier=earlier)
-        loaded = form.choices.loaded
-        refuse_unresolved(asked, loaded)
-        return start_run(request=asked, by=request.user, parent=parent, loaded=loaded)
+        return start_complete_run(request=asked, by=request.user, parent=parent, loaded=form.choices.loaded)
     except NotRecorded as error:
         form.add_error("recorded_from", str(error))
         return None

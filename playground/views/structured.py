@@ -15,9 +15,9 @@ from playground.forms.structured import StructuredForm, first_values, values_of
 from playground.models import Run
 from playground.services.check_configurations import check_configurations
 from playground.services.describe_prompt import describe_prompt, prompts_by_pack
-from playground.services.prepare_run import refuse_unresolved
 from playground.services.run_choices import usable_configurations
-from playground.services.start_run import RunRequest, given_title, start_run
+from playground.services.start_complete_run import start_complete_run
+from playground.services.start_run import RunRequest, given_title
 from playground.views import StaffRequest, admin_page
 from playground.views.new_run import run_to_repeat
 
@@ -27,7 +27,7 @@ from playground.views.new_run import run_to_repeat
 def structured(request: StaffRequest) -> HttpResponse:
     """The form of the prompt `?prompt=`, empty, with its `?example=`, or filled like the run `?from=`; or as it was
     sent, with what is wrong with it."""
-    repeated, configurations = run_to_repeat(request), usable_configurations()
+    repeated, configurations = run_to_repeat(request), tuple(usable_configurations())
     prompt = chosen_prompt(request, repeated)
     if prompt is None or not configurations:
         nothing = {"title": "Structured completion", "configurations": configurations}
@@ -88,8 +88,7 @@ def started(request: StaffRequest, form: StructuredForm, parent: Run | None) -> 
     """The run of a valid form, made from `parent`; or `None`: then the form says why."""
     asked = form.run_request(dry_run="dry_run" in request.POST)
     try:
-        refuse_unresolved(asked)
-        return start_run(request=asked, by=request.user, parent=parent)
+        return start_complete_run(request=asked, by=request.user, parent=parent)
     except ConfigurationError as error:
         form.refuse(error)
         return None
