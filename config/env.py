@@ -118,6 +118,9 @@ RAW_CAPTURE = env.parse_value(text, bool) if (text := env.str("LLM_RAW_CAPTURE",
 
 # How many connections to the database server a process of the web server shares among its requests; 0 for one each.
 DATABASE_POOL_SIZE = env.int("DATABASE_POOL_SIZE", default=0)
+# For how many seconds a thread of a worker keeps its connection from run to run: the first look at each table costs a
+# new one as much as the whole beginning of a run. Not for the web server, which has a thread for each request.
+DATABASE_KEEP_S = env.int("DATABASE_KEEP_S", default=0)
 # Off where nobody but this machine or a private network sees the traffic: cookies then travel in clear.
 HTTPS = env.bool("HTTPS", default=PRODUCTION)
 SSL_REDIRECT = env.bool("SSL_REDIRECT", default=HTTPS)

@@ -72,7 +72,7 @@ if env.DATABASE_URL:
         # the server the pool must not wait longer and longer.
         pool = {"min_size": 0, "max_size": env.DATABASE_POOL_SIZE, "timeout": 5, "reconnect_timeout": 2}
         server["OPTIONS"]["pool"] = pool
-    DATABASES = {"default": {**server, "CONN_HEALTH_CHECKS": True}}
+    DATABASES = {"default": {**server, "CONN_MAX_AGE": env.DATABASE_KEEP_S, "CONN_HEALTH_CHECKS": True}}
 else:
     DATABASES = {
         "default": {

@@ -117,6 +117,14 @@ def test_only_the_web_server_shares_its_connections() -> None:
     assert sizes == {**sizes, "web": "7", "worker": "0", "migrate": "0"}
 
 
+def test_threads_of_workers_keep_their_connections_from_run_to_run(site: Site) -> None:
+    installation = site.installation
+    show = "from django.db import connection; print(connection.settings_dict['CONN_MAX_AGE'])"
+    age = installation.services["worker"]["environment"]["DATABASE_KEEP_S"]
+    assert installation.manage("shell", "--no-imports", "-c", show, DATABASE_KEEP_S=age).strip() == age == "600"
+    assert "DATABASE_KEEP_S" not in installation.services["web"]["environment"]
+
+
 def test_nothing_secret_is_written_into_the_image_or_the_services() -> None:
     ignored = (ROOT / ".dockerignore").read_text().split()
     assert {".*", "var/"} <= set(ignored)
