@@ -1,7 +1,7 @@
 """The list of runs as CSV, one row a run, read from the database piece by piece.
 
 What people, models and tools wrote is masked where it looks like a secret, and can't become a formula in a spreadsheet.
-The columns are described in docs/operations.md.
+The columns are described in docs/stored-runs.md.
 """
 
 from __future__ import annotations

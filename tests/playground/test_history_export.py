@@ -255,6 +255,6 @@ def test_rows_are_read_piece_by_piece(user: User) -> None:
 
 
 def test_columns_are_described() -> None:
-    documented = (Path(__file__).parents[2] / "docs/operations.md").read_text()
+    documented = (Path(__file__).parents[2] / "docs/stored-runs.md").read_text()
     missing = [name for name in COLUMNS if f"`{name}`" not in documented]
     assert not missing
