@@ -13,6 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
@@ -20,10 +21,11 @@ from django.views.decorators.http import require_POST
 from llmcore.admin.keys import KeyedAdmin, key_fields
 from llmcore.forms.mcp import MCPServerForm
 from llmcore.mcp_commands import mcp_commands
-from llmcore.mcp_servers import ListedTool, accept_tools, list_tools, listed_tools, tool_name
+from llmcore.mcp_servers import ListedTool, accept_tools, list_tools, listed_tools, server_value, tool_name
 from llmcore.models import MCPServer
 from llmcore.prompts.changes import FieldChange, field_changes
 from llmcore.tools.mcp.listing import Definition
+from llmcore.tools.mcp.offered import SEPARATOR
 from llmcore.tools.mcp.sessions import ServerFailed
 from llmcore.tools.unseen import visible
 
@@ -34,6 +36,11 @@ class ToolCard:
 
     tool: ListedTool
     name: str
+
+    @property
+    def own_name(self) -> str:
+        """What the server calls it, where its name for models doesn't end so."""
+        return "" if self.name.endswith(f"{SEPARATOR}{self.tool.name}") else visible(self.tool.name)
 
     @property
     def definition(self) -> Definition | None:
@@ -111,13 +118,13 @@ class MCPServerAdmin(KeyedAdmin):
         response = super().response_add(request, obj, *args, **kwargs)
         if {"_addanother", "_continue", "_popup"} & request.POST.keys() or not self.has_change_permission(request, obj):
             return response
-        return page_of(obj)
+        return HttpResponseRedirect(tools_url(obj))
 
     @method_decorator(require_POST)
     def list_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         row = self._changeable(request, pk)
         self._list(request, row)
-        return page_of(row)
+        return HttpResponseRedirect(change_url(row))
 
     @method_decorator(require_POST)
     def accept_view(self, request: HttpRequest, pk: int) -> HttpResponse:
@@ -125,16 +132,18 @@ class MCPServerAdmin(KeyedAdmin):
         looked_at = request.POST.getlist("shown" if "all" in request.POST else "accept")
         accepted = accept_tools(row, frozenset(looked_at), by=request.user, now=timezone.now())
         if accepted:
-            names = ", ".join(accepted)
-            self.log_change(request, row, _("Accepted tools: %s.") % names)
-            messages.success(request, _("Accepted: %s. Configurations that tick its group offer them now.") % names)
+            self.log_change(request, row, _("Accepted tools: %s.") % ", ".join(accepted))
+            text = ngettext("%(count)d tool was accepted.", "%(count)d tools were accepted.", len(accepted))
+            offer = _("Configurations that tick the group “%(group)s” offer them.")
+            said = f"{text} {offer}" % {"count": len(accepted), "group": server_value(row).group}
+            messages.success(request, said)
         if missed := len(set(looked_at)) - len(accepted):
             messages.warning(
                 request, _("Not accepted: %d. The server lists them otherwise by now: look again.") % missed
             )
         if not looked_at:
             messages.warning(request, _("No tool was ticked."))
-        return page_of(row)
+        return HttpResponseRedirect(change_url(row))
 
     @admin.action(description=gettext_lazy("List tools"), permissions=["change"])
     def list_again(self, request: HttpRequest, rows: QuerySet[MCPServer]) -> None:
@@ -172,9 +181,9 @@ class MCPServerAdmin(KeyedAdmin):
         listed = [tool for tool in tools if not tool.is_gone]
         text = ngettext("%(name)s lists %(count)d tool.", "%(name)s lists %(count)d tools.", len(listed))
         text = text % {"name": row.name, "count": len(listed)}
-        waiting = [tool.name for tool in tools if tool.waits]
-        if waiting:
-            messages.warning(request, text + " " + _("Look at these and accept them: %s.") % ", ".join(waiting))
+        if waiting := sum(tool.waits for tool in tools):
+            look = ngettext("%d of them is not accepted yet.", "%d of them are not accepted yet.", waiting) % waiting
+            messages.warning(request, format_html('{} <a href="{}">{}</a>', text, tools_url(row), look))
         else:
             messages.success(request, text + " " + _("All of them were accepted before."))
 
@@ -184,8 +193,12 @@ def panel_of(row: MCPServer) -> ToolsPanel:
     return ToolsPanel(cards=cards, refused=[(name, reason) for name, reason in row.refused])
 
 
-def page_of(row: MCPServer) -> HttpResponse:
-    return HttpResponseRedirect(reverse("admin:llmcore_mcpserver_change", args=[row.pk]) + "#tools")
+def change_url(row: MCPServer) -> str:
+    return reverse("admin:llmcore_mcpserver_change", args=[row.pk])
+
+
+def tools_url(row: MCPServer) -> str:
+    return change_url(row) + "#tools"
 
 
 def readable(definition: Definition) -> dict[str, Any]:

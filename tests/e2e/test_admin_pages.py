@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.llmcore.mcp_servers import serve_shop
+
 KEY = "sk-browser-0123456789"
 
 
@@ -117,3 +119,27 @@ def test_the_pages_fit_a_phone(open_page: object) -> None:
         page.goto(f"/admin/{path}")
         wide = page.locator("body").evaluate("body => body.scrollWidth > window.innerWidth")
         assert not wide, path
+
+
+def test_tools_of_an_mcp_server_are_listed_read_and_accepted(open_page: object) -> None:
+    page: Page = open_page(width=390, height=800)  # type: ignore[operator]
+    with serve_shop() as shop:
+        page.goto("/admin/llmcore/mcpserver/add/")
+        page.locator("#id_name").press_sequentially("Desk")
+        page.fill("#id_base_url", shop.url)
+        page.check("#id_allow_private_hosts")
+        save(page, "_save")
+        page.click("text=List tools")
+        expect(page.locator(".messagelist .warning")).to_contain_text("7 of them are not accepted yet.")
+
+        tool = page.locator(".mcp-tool", has_text="desk__find_order")
+        expect(tool.locator(".mcp-description")).to_have_text("Find an order by its number.")
+        tool.get_by_role("checkbox").check()
+        tool.locator("summary").click()
+        assert not page.locator("body").evaluate("body => body.scrollWidth > window.innerWidth")
+        page.click("text=Accept the ticked tools")
+        expect(page.locator(".mcp-accepted")).to_contain_text("desk__find_order")
+
+    page.click(".deletelink")
+    page.click("[type=submit] >> text=Yes")
+    expect(page.locator(".messagelist .success")).to_be_visible()

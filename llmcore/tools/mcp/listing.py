@@ -97,7 +97,7 @@ def definition_of(tool: Mapping[str, Any]) -> Definition:
         raise ConfigurationError(f"its name has more than {MAX_NAME_CHARS} characters")
     if not isinstance(description, str) or len(description) > MAX_DESCRIPTION_CHARS:
         raise ConfigurationError(f"its description has more than {MAX_DESCRIPTION_CHARS:,} characters")
-    parameters = checked_schema(storable(tool.get("inputSchema")), "it")
+    parameters = checked_schema(storable(tool.get("inputSchema")))
     hints = tool.get("annotations") or {}
     title = tool.get("title") or hints.get("title") or ""
     return Definition(

@@ -1,7 +1,8 @@
-"""Schemas that come from elsewhere: what of them arguments are checked with, and which are refused.
+"""Schemas that come from elsewhere: which can be used, and which are refused.
 
-Checking a value costs time for each part of a schema that it meets. A few lines can refer to themselves, or fork at
-each line, so that one call would keep the process busy for hours. So a schema must be finite when it is written out.
+A few lines of a schema can fork at each line, or lead back to themselves before any part of a value was looked at, so
+that whoever reads it would be busy for hours. How long holding a value to it may take is bounded elsewhere; here it is
+the schema itself, for all that read it: adapters of providers, the page, the search for alternatives.
 """
 
 from __future__ import annotations
@@ -15,107 +16,87 @@ from llmcore.tools.schema import check_parameters
 
 MAX_SCHEMA_BYTES = 64_000
 MAX_DEPTH = 40
-# Parts of a schema written out, each reference replaced by what it refers to.
+# Parts of a schema written out: each reference replaced by what it refers to, once on each way.
 MAX_PARTS = 2_000
 
-# Keywords that hold a schema, a list of schemas, or schemas by name. What isn't among them is data.
-HOLDS_ONE = frozenset(
-    {
-        *("items", "contains", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "propertyNames"),
-        *("not", "if", "then", "else"),
-    }
-)
-HOLDS_MANY = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-HOLDS_NAMED = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
-DEFINITIONS = frozenset({"$defs", "definitions"})
-# A pattern from elsewhere may take longer for each letter that it is tried on; the server checks it again anyway.
-PATTERNS = frozenset({"pattern", "patternProperties"})
+# Keywords that hold a schema, a list of schemas, or schemas by name: for the value itself, and for parts of it.
+SAME_ONE, PART_ONE = frozenset({"not", "if", "then", "else"}), frozenset({"items", "contains", "propertyNames"})
+PART_ONE |= {"additionalProperties", "unevaluatedItems", "unevaluatedProperties"}
+SAME_MANY, PART_MANY = frozenset({"allOf", "anyOf", "oneOf"}), frozenset({"prefixItems"})
+SAME_NAMED, PART_NAMED = frozenset({"dependentSchemas"}), frozenset({"properties", "patternProperties"})
 # They move where references lead to.
 ANCHORS = frozenset({"$id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef", "$recursiveAnchor"})
 
 
-def checked_schema(schema: Any, where: str) -> dict[str, JSON]:
-    """The schema that arguments are checked with here: `schema` without its patterns. ConfigurationError says why it
-    can't be used; `where` names the tool."""
+def checked_schema(schema: Any) -> dict[str, JSON]:
+    """`schema`, if arguments can be held to it; ConfigurationError says what is wrong with it."""
     if not isinstance(schema, dict):
-        raise ConfigurationError(f"{where} needs a JSON Schema of type object")
-    if depth_of(schema) > MAX_DEPTH:
-        raise ConfigurationError(f"{where} has a JSON Schema with more than {MAX_DEPTH} levels")
-    if (size := len(canonical_json(schema).encode("utf-8", "surrogatepass"))) > MAX_SCHEMA_BYTES:
-        raise ConfigurationError(f"{where} has a JSON Schema of {size:,} bytes; at most {MAX_SCHEMA_BYTES:,} are read")
-    plain: dict[str, JSON] = without_patterns(schema)
-    check_parameters(plain, where)
-    parts_of(plain, plain, (), where, 0)
-    return plain
+        raise ConfigurationError("it needs a JSON Schema of type object")
+    # First, since all that follows goes as deep as the schema does.
+    if is_deeper(schema, MAX_DEPTH):
+        raise ConfigurationError(f"its JSON Schema has more than {MAX_DEPTH} levels")
+    if (size := len(canonical_json(schema).encode("utf-8"))) > MAX_SCHEMA_BYTES:
+        raise ConfigurationError(f"its JSON Schema has {size:,} bytes; at most {MAX_SCHEMA_BYTES:,} are read")
+    check_parameters(schema, "it")
+    count_parts(schema, schema, (), (), 0)
+    return schema
 
 
-def depth_of(value: Any) -> int:
-    """How many lists and objects stand in each other. Without recursion: it may be deeper than the stack."""
-    depth, level = 0, [value]
-    while level := [item for item in level if isinstance(item, dict | list)]:
-        depth += 1
-        if depth > MAX_DEPTH:
-            break
-        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
-    return depth
+def is_deeper(value: JSON, levels: int) -> bool:
+    """Whether more lists and objects than that stand in each other, without going deeper."""
+    found = [value]
+    for _ in range(levels + 1):
+        found = [item for item in found if isinstance(item, dict | list)]
+        found = [inner for item in found for inner in (item.values() if isinstance(item, dict) else item)]
+    return any(isinstance(item, dict | list) for item in found)
 
 
-def without_patterns(schema: Any) -> Any:
-    if not isinstance(schema, dict):
-        return schema
-    kept: dict[str, Any] = {}
-    for keyword, value in schema.items():
-        if keyword in PATTERNS:
-            continue
-        if keyword in HOLDS_ONE:
-            kept[keyword] = without_patterns(value)
-        elif keyword in HOLDS_MANY and isinstance(value, list):
-            kept[keyword] = [without_patterns(item) for item in value]
-        elif keyword in HOLDS_NAMED and isinstance(value, dict):
-            kept[keyword] = {name: without_patterns(item) for name, item in value.items()}
-        else:
-            kept[keyword] = value
-    return kept
-
-
-def parts_of(schema: Any, root: dict[str, Any], inside: tuple[str, ...], where: str, count: int) -> int:
-    """`count` and the parts of `schema` written out; `inside` are the references that led to it."""
+def count_parts(schema: Any, root: dict[str, Any], way: tuple[str, ...], here: tuple[str, ...], count: int) -> int:
+    """`count` and the parts of `schema` written out. The references of `way` led to it, the last of them, `here`,
+    without a step into a part of the value."""
     count += 1
     if count > MAX_PARTS:
-        raise ConfigurationError(f"{where} has a JSON Schema with more than {MAX_PARTS:,} parts, written out")
+        raise ConfigurationError(f"its JSON Schema has more than {MAX_PARTS:,} parts, written out")
     if not isinstance(schema, dict):
         return count
     if anchors := ANCHORS & schema.keys():
-        raise ConfigurationError(f"{where} uses {min(anchors)!r} in its JSON Schema, which is not read here")
+        raise ConfigurationError(f"its JSON Schema uses {min(anchors)!r}, which is not read here")
     reference = schema.get("$ref")
-    if reference is not None:
-        if reference in inside:
-            raise ConfigurationError(f"{where} has a JSON Schema that contains itself ({str(reference)[:100]!r})")
-        target = target_of(reference, root, where)
-        count = parts_of(target, root, (*inside, reference), where, count)
-    for inner in children_of(schema):
-        count = parts_of(inner, root, inside, where, count)
+    if isinstance(reference, str):
+        if reference in here:
+            raise ConfigurationError(f"its JSON Schema leads in a circle at {reference[:100]!r}")
+        target = target_of(reference, root)
+        # What contains itself in a part, such as a tree, is written out once.
+        if reference not in way:
+            count = count_parts(target, root, (*way, reference), (*here, reference), count)
+    for inner in inner_schemas(schema, SAME_ONE, SAME_MANY, SAME_NAMED):
+        count = count_parts(inner, root, way, here, count)
+    for inner in inner_schemas(schema, PART_ONE, PART_MANY, PART_NAMED):
+        count = count_parts(inner, root, way, (), count)
     return count
 
 
-def children_of(schema: dict[str, Any]) -> Iterator[Any]:
-    """The schemas in a schema that values are held to; definitions count where they are referred to."""
+def inner_schemas(
+    schema: dict[str, Any], one: frozenset[str], many: frozenset[str], named: frozenset[str]
+) -> Iterator[Any]:
     for keyword, value in schema.items():
-        if keyword in HOLDS_ONE:
+        if keyword in one:
             yield value
-        elif keyword in HOLDS_MANY and isinstance(value, list):
+        elif keyword in many and isinstance(value, list):
             yield from value
-        elif keyword in HOLDS_NAMED - DEFINITIONS and isinstance(value, dict):
+        elif keyword in named and isinstance(value, dict):
             yield from value.values()
 
 
-def target_of(reference: Any, root: dict[str, Any], where: str) -> Any:
-    """What a reference within the schema leads to: a definition by its name."""
-    match str(reference).split("/"):
-        case ["#", ("$defs" | "definitions") as kind, name] if "~" not in name and "%" not in name:
-            named = root.get(kind)
-            if isinstance(named, dict) and name in named:
-                return named[name]
-    raise ConfigurationError(
-        f"{where} refers to {str(reference)[:100]!r}; only references to a definition of the same JSON Schema are read"
-    )
+def target_of(reference: str, root: dict[str, Any]) -> Any:
+    """What a reference within the schema leads to."""
+    target: Any = root
+    for step in reference.removeprefix("#").split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, list) and name.isdecimal() and int(name) < len(target):
+            target = target[int(name)]
+        elif isinstance(target, dict) and name in target:
+            target = target[name]
+        else:
+            raise ConfigurationError(f"its JSON Schema refers to {reference[:100]!r}, which isn't in it")
+    return target
