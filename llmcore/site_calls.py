@@ -18,7 +18,7 @@ from llmcore.messages import ModelResponse
 from llmcore.metering.client import Meter, ModelClient, open_http
 from llmcore.providers.base import ModelCall
 from llmcore.site_permits import site_permits
-from llmcore.store import DatabaseMeter
+from llmcore.site_usage import DatabaseMeter
 
 Record = tuple[ModelCall, ModelResponse, Decimal | None]
 Result = TypeVar("Result")

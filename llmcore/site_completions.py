@@ -9,6 +9,7 @@ from llmcore.errors import InvalidTarget
 from llmcore.redaction import Redactor
 from llmcore.site_budgets import site_budgets
 from llmcore.site_calls import make_calls
+from llmcore.site_usage import DatabaseMeter
 from llmcore.structured.completion import StructuredAnswer, complete
 from llmcore.structured.packs import site_prompts
 from llmcore.structured.recorder import UseRecorder
@@ -27,7 +28,7 @@ def complete_structured(
     redactor = Redactor(store.secret_values())
     # Nobody means to send these to a model.
     ready = ready_request(request.without_secrets(redactor))
-    meter = store.DatabaseMeter(user=user, configuration_id=ready.configuration.id, redactor=redactor)
+    meter = DatabaseMeter(user=user, configuration_id=ready.configuration.id, redactor=redactor)
     budgets = site_budgets(configuration=ready.configuration, user=user)
     return make_calls(
         lambda site: complete(

@@ -14,6 +14,7 @@ from llmcore.redaction import Redactor
 from llmcore.simulation import Simulated, simulate
 from llmcore.site_budgets import site_budgets
 from llmcore.site_calls import Stop, make_calls
+from llmcore.site_usage import DatabaseMeter
 from llmcore.turns.request import ActionRequest, InvalidBody, TurnRequest
 from llmcore.turns.turn import Turn, take_turn
 
@@ -28,7 +29,7 @@ def answer_turn(request: TurnRequest, *, session: str, redactor: Redactor, stop:
     Each attempt is a usage record of `session`, the engine's own name for what it does."""
     configuration = store.load_configuration(request.configuration)
     user = user_named(request.user)
-    meter = store.DatabaseMeter(
+    meter = DatabaseMeter(
         user=user,
         configuration_id=configuration.id,
         session=session,

@@ -18,7 +18,7 @@ from llmcore.conf import settings
 from llmcore.messages import JSON
 from llmcore.redaction import Redactor, storable
 from llmcore.runs.outcome import EndReason
-from llmcore.store import DatabaseMeter
+from llmcore.site_usage import DatabaseMeter
 from llmcore.trace import RunStep, StepKind, WireExchange
 from playground import models
 from playground.approvals import write_proposed

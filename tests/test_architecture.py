@@ -34,6 +34,7 @@ DJANGO_PARTS = (
     "llmcore.site_hooks",
     "llmcore.site_permits",
     "llmcore.site_turns",
+    "llmcore.site_usage",
     "llmcore.workspaces",
     "llmcore.enrollment",
     "llmcore.keys",

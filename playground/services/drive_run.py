@@ -24,6 +24,7 @@ from llmcore.runs.outcome import EndReason, Outcome
 from llmcore.site_budgets import site_budgets
 from llmcore.site_hooks import site_hooks
 from llmcore.site_permits import site_permits
+from llmcore.site_usage import DatabaseMeter
 from llmcore.tools.execute import is_async
 from llmcore.tools.replacement import Mode
 from llmcore.trace import ErrorData, RunTrace, StepKind
@@ -88,7 +89,7 @@ class Drive:
         self._redactor = Redactor(store.secret_values())
         self._thread = LoopThread(name=f"run {claim.run_id}")
         self._trace = RunTrace(self._thread)
-        meter = store.DatabaseMeter(
+        meter = DatabaseMeter(
             run_id=claim.run_id,
             user=self._run.user,
             configuration_id=self._run.configuration_id,

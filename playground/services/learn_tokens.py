@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from django.db import DatabaseError
 
-from llmcore import store
+from llmcore import site_usage
 from llmcore.context.learning import compared
 from llmcore.trace import RunStep
 from playground.models import Run
@@ -27,7 +27,7 @@ def learn_tokens(*, run: Run, steps: Iterable[RunStep]) -> None:
     if ratio is None or plan.configuration is None:
         return
     try:
-        store.learn_tokens(
+        site_usage.learn_tokens(
             provider=plan.configuration["provider"]["slug"],
             model=plan.configuration["model"]["name"],
             tokenizer=plan.estimator.tokenizer,

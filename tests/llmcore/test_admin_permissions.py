@@ -13,7 +13,8 @@ from pytest_django import DjangoAssertNumQueries
 from llmcore.messages import ModelResponse
 from llmcore.models import UsageRecord
 from llmcore.providers.base import ModelCall
-from llmcore.store import DatabaseMeter, load_configuration
+from llmcore.site_usage import DatabaseMeter
+from llmcore.store import load_configuration
 from tests.factories import (
     ConfigurationFactory,
     LanguageModelFactory,

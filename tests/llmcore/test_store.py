@@ -20,6 +20,7 @@ from llmcore.errors import ConfigurationError, ErrorKind, ProviderError, SecretU
 from llmcore.messages import ModelResponse
 from llmcore.models import ToolGroupSwitch, ToolSwitch, UsageRecord
 from llmcore.providers.base import ModelCall
+from llmcore.site_usage import DatabaseMeter
 from llmcore.usage import Usage
 from tests.factories import (
     ConfigurationFactory,
@@ -189,7 +190,7 @@ def test_each_call_is_metered_with_what_is_known() -> None:  # M1
     usage = Usage(input_tokens=12, output_tokens=0, cache_read_input_tokens=4, raw={"prompt_tokens": 12})
     response = ModelResponse(usage=usage, served_model="model-2026")
 
-    meter = store.DatabaseMeter(run_id=7, user=user, configuration_id=configuration.pk)
+    meter = DatabaseMeter(run_id=7, user=user, configuration_id=configuration.pk)
     meter.record(model_call(model), response, Decimal("0.000012000000"))
 
     record = UsageRecord.objects.get()
@@ -206,7 +207,7 @@ def test_each_call_is_metered_with_what_is_known() -> None:  # M1
 
 def test_a_failed_call_is_metered_as_unknown_not_zero() -> None:  # M1
     error = ProviderError(ErrorKind.STREAM_INCOMPLETE, "cut")
-    store.DatabaseMeter().record(model_call(LanguageModelFactory()), ModelResponse(error=error), None)
+    DatabaseMeter().record(model_call(LanguageModelFactory()), ModelResponse(error=error), None)
     record = UsageRecord.objects.get()
     assert record.error_kind == "stream_incomplete"
     assert record.input_tokens is None and record.raw is None and record.cost is None
@@ -216,7 +217,7 @@ def test_a_failed_call_is_metered_as_unknown_not_zero() -> None:  # M1
 def test_what_a_server_claims_beyond_reason_is_stored_as_far_as_it_can_be(claimed: int) -> None:
     usage = Usage(input_tokens=claimed, output_tokens=3, raw={"note": "a\0b\ud800"})
     response = ModelResponse(usage=usage, served_model="m\0" * 300)
-    store.DatabaseMeter().record(model_call(LanguageModelFactory()), response, None)
+    DatabaseMeter().record(model_call(LanguageModelFactory()), response, None)
     record = UsageRecord.objects.get()
     assert "\0" not in record.raw["note"] and "\ud800" not in record.raw["note"]
     assert record.input_tokens is None and record.output_tokens == 3 and len(record.served_model) == 200
@@ -226,7 +227,7 @@ def test_metering_a_call_is_one_write(django_assert_num_queries: DjangoAssertNum
     call = model_call(LanguageModelFactory())
     queries: CaptureQueriesContext
     with django_assert_num_queries(1) as queries:
-        store.DatabaseMeter().record(call, ModelResponse(), None)
+        DatabaseMeter().record(call, ModelResponse(), None)
     assert queries[0]["sql"].startswith("INSERT")
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from llmcore import store
+from llmcore import site_usage, store
 from llmcore.context.learning import LEAST_SAMPLES, MOST_SAMPLES
 from llmcore.models import LanguageModel
 from llmcore.providers.scripted.scenario import Turn
@@ -70,11 +70,11 @@ def test_a_run_without_believable_counts_teaches_nothing(count: int | None) -> N
 def test_the_last_runs_are_kept_and_another_way_of_counting_begins_anew() -> None:
     model = LanguageModelFactory(name="gpt-5-mini")
     for _ in range(MOST_SAMPLES + 5):
-        store.learn_tokens(provider=model.provider.slug, model=model.name, tokenizer="", ratio=1.5)
+        site_usage.learn_tokens(provider=model.provider.slug, model=model.name, tokenizer="", ratio=1.5)
     model.refresh_from_db()
     assert model.token_ratios == [1.5] * MOST_SAMPLES
     assert (store.model_value(model).tokenizer, store.model_value(model).token_ratio) == ("o200k_base", 1.0)
-    store.learn_tokens(provider=model.provider.slug, model=model.name, tokenizer="o200k_base", ratio=1.1)
+    site_usage.learn_tokens(provider=model.provider.slug, model=model.name, tokenizer="o200k_base", ratio=1.1)
     model.refresh_from_db()
     assert (model.token_basis, model.token_ratios) == ("o200k_base", [1.1])
 
