@@ -70,6 +70,14 @@ class ContextData(TypedDict, total=False):
     shares: dict[str, int]  # what the prompt is made of, by `Share`; they add up to those used
 
 
+class SummaryInWork(TypedDict):
+    """What is known of a summary before it is there; told while it is written, and never a step."""
+
+    messages: int  # how many are to give way to it
+    summarizer: str  # as in `CompactionData`
+    model: str  # its label
+
+
 class CompactionData(TypedDict, total=False):
     """How the transcript changed: `folded` and `at` are those of a `Compaction`, and `message` stands there instead."""
 
@@ -265,7 +273,8 @@ class Listener(Protocol):
         """A piece of the answer that is being streamed."""
 
     def waiting(self, round: int, place: Mapping[str, JSON]) -> None:
-        """Where a call stands in line for its permit now, as in `PermitData`."""
+        """Where a call stands in line for its permit now, as in `PermitData`. With `summary`, a `SummaryInWork`, it is
+        the call for that, and without a place it is being made. Empty: what was waited for is over."""
 
     def exchange(self, sequence: int, exchange: WireExchange) -> None:
         """An HTTP exchange of the request step `sequence`; only where raw capture is on."""

@@ -200,7 +200,7 @@ class LoopThread:
                 self._loop.call_soon_threadsafe(function)
 
     def step(self, step: RunStep, contents: Mapping[str, JSON]) -> None:
-        if step.kind is StepKind.RESPONSE:
+        if step.kind in (StepKind.RESPONSE, StepKind.COMPACTION):
             self.partial.clear()
         elif step.kind is StepKind.PERMIT:
             self.partial.admit()

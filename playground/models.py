@@ -254,7 +254,7 @@ class WireExchangeRecord(models.Model):
 
 class RunPartial(models.Model):
     """What is being streamed right now, coalesced; gone when the run ends. `waiting`: nothing yet, for the call stands
-    in line for its permit (see `llmcore.trace.PermitData`)."""
+    in line for its permit, or a summary is being written (see `llmcore.trace.Listener.waiting`)."""
 
     run = models.OneToOneField(Run, models.CASCADE, related_name="partial", primary_key=True)
     round = models.PositiveIntegerField(default=0)

@@ -324,5 +324,5 @@ class RunRecording:
 
 
 def answered(steps: Iterable[Recorded]) -> bool:
-    """Whether a whole answer is among `steps`: what was shown of it while it came is out of date then."""
-    return any(item.step.kind is StepKind.RESPONSE for item in steps)
+    """Whether a whole answer or summary is among `steps`: what was shown while it came is out of date then."""
+    return any(item.step.kind in (StepKind.RESPONSE, StepKind.COMPACTION) for item in steps)

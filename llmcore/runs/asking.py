@@ -105,7 +105,7 @@ class Asking:
             use=use,
             account=self._account,
             round=round,
-            observe=partial(self._recorder.observer_beside, round=round),
+            observe=partial(self._recorder.summary_observer, round=round),
             capture=self._capture,
         )
         if compacted is not None:

@@ -22,8 +22,10 @@ from llmcore.errors import UNSENT
 from llmcore.messages import JSON, Message
 from llmcore.metering.client import Completion, ModelClient
 from llmcore.providers.base import ModelCall
-from llmcore.runs.observing import WaitObserver
+from llmcore.runs.observing import SummaryObserver
 from llmcore.trace import WireExchange, round_ms
+
+Observe = Callable[[ModelCall, str, int], SummaryObserver | None]
 
 # Less of a prompt than this part is not worth a call, unless there is no room otherwise.
 _LEAST_PART = 0.1
@@ -86,12 +88,12 @@ class ContextManager:
         use: WindowUse,
         account: Account,
         round: int,
-        observe: Callable[[str], WaitObserver | None],
+        observe: Observe,
         capture: bool = False,
     ) -> Compacted | None:
         """What is to take the place of the oldest of `messages` before `call`; `None` where there is room enough, where
-        nothing is worth a call or would give room, or where somebody cancelled. `observe` gives who watches a call to a
-        provider, named by its slug."""
+        nothing is worth a call or would give room, or where somebody cancelled. `observe` gives who watches the call of
+        a summarizer, by its name, for a summary of so many messages."""
         if self._tried_in == round or not use.is_crowded(self._limits.compact_at_percent):
             return None
         self._tried_in = round
@@ -126,7 +128,7 @@ class ContextManager:
         messages: Sequence[Message],
         account: Account,
         summarizer: Summarizer,
-        observe: Callable[[str], WaitObserver | None],
+        observe: Observe,
         capture: bool,
     ) -> Compacted | None:
         old = found.old(messages)
@@ -135,7 +137,9 @@ class ContextManager:
             return None
         call = summarizing_call(summarizer)
         asked = question(summarizer, call, old, task_of(messages))
-        observer = observe(call.provider.slug)
+        observer = observe(call, summarizer.name, found.count)
+        if observer is not None:
+            observer.begun()
         completion = await self._client.send(
             call,
             self._client.prepare(call, self._client.transcript(call, asked)),
@@ -144,6 +148,8 @@ class ContextManager:
             cancel=self._cancel,
             input_tokens=self._most_tokens(call, asked),
         )
+        if observer is not None:
+            observer.over()
         response = completion.response
         if response.cancelled or (response.error is not None and response.error.kind in UNSENT):
             # Whoever goes on from here finds the turns as they are.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from llmcore.errors import ProviderError
 from llmcore.messages import JSON, Delta
 from llmcore.permits.base import Place
-from llmcore.trace import RunTrace, StepKind, WireExchange
+from llmcore.trace import RunTrace, StepKind, SummaryInWork, WireExchange
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +34,27 @@ class WaitObserver:
 
     def exchange(self, exchange: WireExchange) -> None:
         self.exchanges.append(exchange)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SummaryObserver(WaitObserver):
+    """Tells of a `summary` while it is being written, or waits for that."""
+
+    summary: SummaryInWork
+
+    def begun(self) -> None:
+        self.trace.waiting(self.round, {"summary": {**self.summary}})
+
+    def over(self) -> None:
+        self.trace.waiting(self.round, {})
+
+    def waiting(self, place: Place) -> None:
+        self.trace.waiting(self.round, {"provider": self.provider, **place.to_json(), "summary": {**self.summary}})
+
+    def waited(self, place: Place, waited_ms: float, *, attempt: int, granted: bool) -> None:
+        WaitObserver.waited(self, place, waited_ms, attempt=attempt, granted=granted)
+        if granted:
+            self.begun()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,10 +15,10 @@ from llmcore.metering.client import Completion
 from llmcore.providers.base import ModelCall, WireRequest
 from llmcore.runs.compacting import Compacted
 from llmcore.runs.earlier_steps import common_prefix, ends_with_compaction, open_calls, sent_last
-from llmcore.runs.observing import CallObserver, WaitObserver
+from llmcore.runs.observing import CallObserver, SummaryObserver
 from llmcore.tools.base import Tool
 from llmcore.tools.results import FailureKind, ToolResult
-from llmcore.trace import RunStep, RunTrace, StepKind, round_ms
+from llmcore.trace import RunStep, RunTrace, StepKind, SummaryInWork, round_ms
 
 PREVIEW_CHARS = 200
 MAX_TRACEBACK_CHARS = 20_000
@@ -57,9 +57,14 @@ class Recorder:
             trace=self._trace, round=round, sequence=request.sequence, provider=request.data["provider"]
         )
 
-    def observer_beside(self, provider: str, *, round: int) -> WaitObserver | None:
-        """Of a call that is no round's own."""
-        return WaitObserver(trace=self._trace, round=round, provider=provider) if self._trace else None
+    def summary_observer(
+        self, call: ModelCall, summarizer: str, messages: int, *, round: int
+    ) -> SummaryObserver | None:
+        """Of a call, which is no round's own, for a summary of so many messages."""
+        if self._trace is None:
+            return None
+        summary = SummaryInWork(messages=messages, summarizer=summarizer, model=call.model.label or call.model.name)
+        return SummaryObserver(trace=self._trace, round=round, provider=call.provider.slug, summary=summary)
 
     def assembled(
         self,

@@ -11,6 +11,7 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 
 from llmcore.runs.outcome import RunStatus
+from llmcore.trace import StepKind
 from playground.access import visible_runs
 from playground.models import ProposedAction, Run, RunPartial, RunStep
 from playground.numbers import plural
@@ -147,16 +148,19 @@ class Watch:
         return [Event(name="partial", data=data)] if parts else []
 
     def _waiting_events(self, run: Run, partial: RunPartial | None) -> list[Event]:
-        """Where a call stands in line for its permit, whenever that has changed."""
+        """Where a call stands in line for its permit, or that a summary is written, whenever that has changed."""
         waiting = read_waiting_call(partial, read_plan(run)) if partial and partial.waiting else None
         # The page may show a wait that has ended before this first look.
-        before = self._place if self._place is not None or run.permit_ms else ""
+        before = self._place if self._place is not None or run.permit_ms or self._has_summary(run) else ""
         self._place = waiting.text if waiting else ""
         if self._place == before:
             return []
         html = render_to_string("playground/run/run_waiting.html", {"waiting_call": waiting})
-        message = f"{waiting.text}." if waiting else "The call waits no more."
+        message = f"{waiting.text}." if waiting else "The run goes on."
         return [Event(name="permit", data={"html": html, "message": message})]
+
+    def _has_summary(self, run: Run) -> bool:
+        return RunStep.objects.filter(run=run, kind=StepKind.COMPACTION).exists()
 
     def _approval_events(self, run: Run) -> list[Event]:
         """The cards of proposed actions, whenever one is new or decided."""

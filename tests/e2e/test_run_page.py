@@ -347,7 +347,7 @@ def test_a_hidden_page_lets_go_and_catches_up(page: Page) -> None:  # D4
 
 
 def test_a_wait_for_a_permit_is_shown_until_it_is_over(page: Page, recorded: dict[str, int]) -> None:  # S4
-    over = {"html": '<div id="run-waiting"></div>', "message": "The call waits no more."}
+    over = {"html": '<div id="run-waiting"></div>', "message": "The run goes on."}
     let_go: list[bool] = []
 
     def tell(route: Route) -> None:
@@ -363,7 +363,7 @@ def test_a_wait_for_a_permit_is_shown_until_it_is_over(page: Page, recorded: dic
     let_go.append(True)
 
     expect(page.locator("#run-waiting .pg-note")).to_have_count(0)
-    expect(page.locator("#run-status")).to_have_text("The call waits no more.")
+    expect(page.locator("#run-status")).to_have_text("The run goes on.")
     expect(page.locator("[data-partial-state]")).to_have_text("Waiting for the model")
 
 

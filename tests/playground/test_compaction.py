@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from pytest_django import Settings
 
 from llmcore import store
@@ -16,14 +17,19 @@ from llmcore.context.compaction import LEFT_OUT, SUMMARY, is_summary
 from llmcore.models import Configuration, UsageRecord
 from llmcore.providers.scripted.scenario import Scenario, Turn
 from llmcore.tools.base import Tool
-from playground.models import Run, RunContent
+from playground.models import Run, RunContent, RunPartial
 from playground.privacy import PrivacyLevel
+from playground.reading.watch import Watch
 from playground.segments import next_segment
+from playground.services.cancel_run import cancel_run
 from playground.services.continue_run import requeue_interrupted
+from playground.services.drive_run import drive_run
 from playground.services.export_run import export_run, import_run
 from playground.services.fork_run import read_fork_point, retry_round
+from playground.services.start_run import write_run
 from tests.factories import ConfigurationFactory, LanguageModelFactory, ProviderFactory, SkillFactory, UserFactory
-from tests.playground.driven import Script, call, script, site_tool
+from tests.playground.driven import Script, call, in_background, script, site_tool, wait_for
+from tests.playground.recorded import RecordedRun
 from tests.playground.shown import text_of
 from tests.playground.test_run_panels import open_step, tabs_of
 
@@ -105,6 +111,57 @@ def test_the_page_shows_what_stands_there_now_and_what_stood_there_before(client
     text = text_of(shown)
     assert SAID in text and "Shortener" in text and "part of the cost of the run" in text
     assert "Call of look" in open_step(client, run, sequence, "before")
+
+
+def test_while_a_summary_is_written_the_live_page_says_by_whom_and_of_how_much(
+    client: Client, crowded: Script, settings: Settings
+) -> None:  # C2, D4
+    settings.LLM_PRIVACY_LEVEL = PrivacyLevel.METADATA
+    crowded.model.scenarios["short"] = Scenario(name="short", turns=(Turn(text=SAID, delay_s=60),))
+    run, reader = write_run(request=crowded.request(), by=None), UserFactory(is_superuser=True)
+    watch = Watch(run_id=run.pk, user=reader, after=0)
+    with in_background(lambda: drive_run(run_id=run.pk, worker="test")):
+        wait_for(lambda: RunPartial.objects.filter(run=run, waiting__summary__summarizer="Shortener").exists())
+        partial = RunPartial.objects.get(run=run)
+        messages = partial.waiting["summary"]["messages"]
+        said = (
+            f"A summary of {messages} messages is being written by “Shortener”, {partial.waiting['summary']['model']}"
+        )
+        (told,) = [event.data for event in watch.look() if event.name == "permit"]
+        assert told["message"] == f"{said}." and said in told["html"] and "Calls in flight" not in told["html"]
+        assert messages > 1 and not watch.look()
+        page = client.get(reverse("playground:run", args=[run.pk]), headers={"HX-Request": ""}).content.decode()
+        assert said in page
+        assert (
+            f"A summary of {messages} messages is being written"
+            in client.get(reverse("playground:runs")).content.decode()
+        )
+        cancel_run(run=run, by=None, now=timezone.now())
+        wait_for(lambda: Run.objects.get(pk=run.pk).status == "cancelled")
+    assert not RunPartial.objects.exists() and not compactions(run)
+
+
+def test_a_page_that_shows_a_summary_in_work_is_told_that_it_is_there() -> None:  # D4
+    user = UserFactory(is_superuser=True)
+    recorded = RecordedRun(user)
+    recorded.round()
+    recorded.partial(waiting={"summary": {"messages": 4, "summarizer": "", "model": "Mini"}})  # type: ignore[arg-type]
+    watching = Watch(run_id=recorded.run.pk, user=user, after=0)
+    assert "A summary of 4 messages is being written by Mini." in str(watching.look())
+    # What waits for its permit is told as of the summary.
+    place = {
+        "provider": "demo",
+        "position": 2,
+        "waiting": 3,
+        "summary": {"messages": 4, "summarizer": "", "model": "M"},
+    }
+    recorded.partial(waiting=place)  # type: ignore[arg-type]
+    assert "A summary of 4 messages waits for a permit: 2nd of 3" in str(watching.look())
+    recorded.compaction()
+    recorded.partial(waiting={})  # type: ignore[arg-type]
+    for watch in (watching, Watch(run_id=recorded.run.pk, user=user, after=0)):
+        (told,) = [event.data for event in watch.look() if event.name == "permit"]
+        assert told["message"] == "The run goes on." and "pg-note" not in told["html"]
 
 
 def test_what_went_over_the_wire_is_kept_as_for_any_call(client: Client, crowded: Script) -> None:  # T5
