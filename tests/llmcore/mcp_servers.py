@@ -88,11 +88,11 @@ def shop_server(shop: Shop) -> MCPServer:
 
 
 @contextmanager
-def serve_shop(shop: Shop | None = None, *, server: MCPServer | None = None, **options: Any) -> Iterator[Shop]:
-    """The server at `Shop.url`. `options` are those of the SDK's application."""
-    shop = shop or Shop()
-    app = (server or shop_server(shop)).streamable_http_app(**options)
-    with serve_app(noting(shop, app), lifespan="on") as base:
+def serve_shop(*, older: bool = False, **options: Any) -> Iterator[Shop]:
+    """The server at `Shop.url`, an `older` one with sessions of its own. `options` are for the SDK's application."""
+    shop = Shop()
+    app = shop_server(shop).streamable_http_app(**options)
+    with serve_app(noting(shop, app, older=older), lifespan="on") as base:
         shop.url = f"{base}/mcp"
         try:
             yield shop
@@ -100,11 +100,17 @@ def serve_shop(shop: Shop | None = None, *, server: MCPServer | None = None, **o
             shop.release.set()
 
 
-def noting(shop: Shop, app: Any) -> Any:
+def noting(shop: Shop, app: Any, *, older: bool) -> Any:
     async def noted(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            shop.headers.append({name.decode(): value.decode() for name, value in scope["headers"]})
+            headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+            shop.headers.append(headers)
             shop.sessions_ended += scope["method"] == "DELETE"
+            if older and headers.get("mcp-method") == "server/discover":
+                # The first request of a newer client, to a server that has never heard of it.
+                await send({"type": "http.response.start", "status": 404, "headers": []})
+                await send({"type": "http.response.body"})
+                return
         await app(scope, receive, send)
 
     return noted
