@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import count
@@ -19,6 +19,7 @@ from llmcore.configuration import Provider
 from llmcore.errors import ConfigurationError, ErrorKind, ProviderError
 from llmcore.messages import Message, ModelResponse
 from llmcore.metering.affording import afford
+from llmcore.metering.attempt import Attempt, make_attempt
 from llmcore.metering.backoff import is_passing, wait_after
 from llmcore.metering.interrupt import Interrupt
 from llmcore.metering.permission import Permission, ask_permission
@@ -27,7 +28,7 @@ from llmcore.metering.watch import AnswerWatch, Observer
 from llmcore.permits.base import Permits
 from llmcore.providers import transport
 from llmcore.providers.advice import hint_for, unknown_model_hint
-from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, Transcript, WireReply, WireRequest
+from llmcore.providers.base import ModelCall, Transcript, WireReply, WireRequest
 from llmcore.providers.call_drafts import with_unique_ids
 from llmcore.providers.listing import Listing, nearest, read_listing
 from llmcore.providers.registry import adapter_for, adapter_of
@@ -38,9 +39,6 @@ __all__ = ["Completion", "Meter", "ModelClient", "Observer", "open_http"]
 
 # How long the list of models may take.
 LISTING_S = 10.0
-# How long the end of a connection may take after the stream's own sign of its end.
-DRAIN_S = 1.0
-WHOLE_MEDIA_TYPES = frozenset({"application/json", "application/problem+json", "text/html"})
 
 
 class Meter(Protocol):
@@ -48,40 +46,6 @@ class Meter(Protocol):
 
     def record(self, call: ModelCall, response: ModelResponse, cost: Decimal | None) -> None:
         """One attempt, a failed one too."""
-
-
-@dataclass(kw_only=True, slots=True)
-class Attempt:
-    """One try at a call, while it runs and after.
-
-    `stale`: its kept-alive connection turned out to be closed. `retry_wanted`: the server asks for another attempt.
-    `abandoned`: the call was cancelled while it waited for that. `unsent`: it was not made, and the response says why.
-    """
-
-    watch: AnswerWatch
-    capture: transport.Capture | None
-    decoder: StreamDecoder | None = None
-    reply: transport.Reply | None = None
-    response: ModelResponse | None = None
-    stale: bool = False
-    retry_wanted: bool = False
-    abandoned: bool = False
-    unsent: bool = False
-
-    def settle(self, failure: ProviderError | None, *, cancelled: bool) -> None:
-        """Make a response of what had arrived when the attempt was broken off.
-
-        An answer that had already come to its end is not spoiled by what happens to the connection after it.
-        """
-        if self.response is not None:
-            return
-        response = self.decoder.finish(cancelled=cancelled) if self.decoder else ModelResponse(cancelled=cancelled)
-        if failure is not None and not cancelled:
-            incomplete = response.error is not None and response.error.kind == ErrorKind.STREAM_INCOMPLETE
-            if self.decoder is None or incomplete:
-                failure.status = self.reply.status if self.decoder and self.reply else None
-                response = replace(response, error=failure)
-        self.response = response
 
 
 class ModelClient:
@@ -223,7 +187,7 @@ class ModelClient:
     async def _afforded(self, sending: Sending) -> Attempt | None:
         """One attempt within the budgets, or why it was not made; `None` where the call was cancelled before it."""
         if self._budgets is None:
-            return await self._attempt(sending)
+            return await make_attempt(self._http, sending, clock=self._clock)
         afforded = await afford(self._budgets, sending, within_s=max(sending.deadline - self._clock(), 0.0))
         if afforded.refused is not None:
             watch = AnswerWatch(self._clock, sending.started, None)
@@ -231,7 +195,7 @@ class ModelClient:
         if afforded.reservation is None:
             return None
         try:
-            attempt = await self._attempt(sending)
+            attempt = await make_attempt(self._http, sending, clock=self._clock)
         except BaseException:
             afforded.reservation.abandon()
             raise
@@ -246,55 +210,6 @@ class ModelClient:
             requeued_ms=sending.requeued_ms,
             crossings=tuple(sending.crossings),
         )
-
-    async def _attempt(self, sending: Sending) -> Attempt:
-        """One attempt, and one more on a fresh connection where the kept-alive one turned out to be closed."""
-        for fresh in (False, True):
-            attempt = Attempt(
-                watch=AnswerWatch(self._clock, sending.started, sending.observer),
-                capture=transport.Capture(clock=self._clock) if sending.capture else None,
-            )
-            failure = None
-            async with Interrupt(sending.cancel) as interrupt:
-                failure = await self._exchange(sending, attempt, fresh)
-            attempt.watch.end()
-            attempt.settle(failure, cancelled=interrupt.fired)
-            if not attempt.stale:
-                break
-        return attempt
-
-    async def _exchange(self, sending: Sending, attempt: Attempt, fresh: bool) -> ProviderError | None:
-        """Send and read; the failure of the way there and back, if there was one."""
-        provider = sending.call.provider
-        try:
-            async with asyncio.timeout(max(sending.deadline - self._clock(), 0.0)) as limit:
-                opened = transport.open_reply(
-                    self._http, sending.request, provider, capture=attempt.capture, fresh=fresh
-                )
-                async with opened as attempt.reply:
-                    await self._read(sending, attempt, attempt.reply, limit)
-        except TimeoutError:
-            message = f"No complete answer within {provider.total_timeout_s:g} s."
-            return ProviderError(kind=ErrorKind.TIMEOUT, message=message, retryable=True)
-        except transport.FAILURES as error:
-            attempt.stale = not fresh and attempt.reply is None and transport.is_stale_connection(error)
-            return transport.failure_of(error, provider, answering=attempt.reply is not None)
-        return None
-
-    async def _read(self, sending: Sending, attempt: Attempt, reply: transport.Reply, limit: asyncio.Timeout) -> None:
-        adapter, call = sending.adapter, sending.call
-        if not is_stream(reply, adapter, call):
-            body = await reply.body()
-            attempt.response = adapter.decode(WireReply(status=reply.status, headers=reply.headers, body=body), call)
-            return
-        decoder = attempt.decoder = adapter.stream_decoder(call)
-        async for chunk in reply.chunks():
-            if not decoder.done:
-                attempt.watch.take(decoder.feed(chunk))
-                if decoder.done:
-                    # Read to the end of the body, so that the connection can be used again.
-                    limit.reschedule(asyncio.get_running_loop().time() + DRAIN_S)
-        attempt.response = decoder.finish()
 
     def _report(
         self, sending: Sending, attempt: Attempt, number: int, response: ModelResponse, cost: Decimal | None
@@ -347,16 +262,6 @@ class ModelClient:
             error.retry_after_s = retry_after_s(reply.headers, self._now())
         if (wanted := should_retry(reply.headers)) is not None:
             error.retryable = attempt.retry_wanted = wanted
-
-
-def is_stream(reply: transport.Reply, adapter: Adapter, call: ModelCall) -> bool:
-    """Whether the body is to be read as a stream: by what it says it is, else by what was asked for."""
-    if reply.status >= 300:
-        return False
-    media_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if call.stream:
-        return media_type == adapter.stream_media_type or media_type not in WHOLE_MEDIA_TYPES
-    return media_type == adapter.stream_media_type
 
 
 def hide_secrets(error: ProviderError, key: str) -> None:
