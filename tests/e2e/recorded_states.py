@@ -1,6 +1,7 @@
 """Puts a run in every state into the database of a started product: `python -m tests.e2e.recorded_states USERNAME`.
 
-Prints the runs' ids by state as JSON. With ids after the name it deletes those runs instead.
+Prints the runs' ids by state as JSON. With ids after the name it deletes those runs, and what another
+engine proposed, instead.
 """
 
 from __future__ import annotations
@@ -20,16 +21,22 @@ django.setup()
 from django.contrib.auth.models import User  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
+from llmcore.actions.policy import Judged, Ruling  # noqa: E402
 from llmcore.context.summary import Problem  # noqa: E402
 from llmcore.messages import FinishReason  # noqa: E402
+from llmcore.models import Configuration  # noqa: E402
 from llmcore.runs.outcome import EndReason, RunStatus  # noqa: E402
 from llmcore.structured.response_schema import ResponseSchema  # noqa: E402
 from llmcore.tools.base import Action, ActionKind  # noqa: E402
 from llmcore.tools.results import FailureKind, ToolResult  # noqa: E402
 from llmcore.trace import WireExchange  # noqa: E402
-from playground.models import Run  # noqa: E402
+from llmcore.turns.request import ActionRequest  # noqa: E402
+from playground.models import EngineAction, Run  # noqa: E402
+from playground.services.propose_engine_action import propose_engine_action  # noqa: E402
 from tests.playground.recorded import RecordedRun, finished_run, lookup, provider_error  # noqa: E402
 
+# Of the other engine.
+SESSION = "table-7"
 # More than a page shows at once.
 LONG_ROUNDS = 90
 ORDER = {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order", "sent"]}
@@ -114,6 +121,20 @@ def awaiting(user: User, *, of_another: bool) -> Run:
     return recorded.run
 
 
+def propose_beside(user: User) -> None:
+    """An action of another engine that waits for a decision."""
+    line = "rm -rf build && make"
+    request = ActionRequest(
+        configuration=Configuration.objects.order_by("pk")[0].slug,
+        name="terminal",
+        arguments={"command": line},
+        user=user.get_username(),
+    )
+    action = Action(kind=ActionKind.COMMAND, title="Run", command=line, shell=True, directory="/srv")
+    judged = Judged(ruling=Ruling.REQUIRE, why="Each call of terminal needs approval.")
+    propose_engine_action(request=request, session=SESSION, action=action, judged=judged, now=timezone.now())
+
+
 def main(username: str) -> dict[str, int]:
     user = User.objects.get(username=username)
     runs = {reason.value: ended(user, reason).pk for reason in EndReason}
@@ -129,6 +150,7 @@ def main(username: str) -> dict[str, int]:
     runs["waiting"] = waiting.run.pk
     stopping = under_way(user, "stopping", cancel_requested_at=timezone.now(), cancelled_by=user)
     stopping.request()
+    propose_beside(user)
     runs["awaiting"] = awaiting(user, of_another=False).pk
     runs["awaiting another"] = awaiting(user, of_another=True).pk
     long = finished_run(user, rounds=LONG_ROUNDS, title="Ended: after many rounds").pk
@@ -139,5 +161,6 @@ if __name__ == "__main__":
     username, *ids = sys.argv[1:]
     if ids:
         Run.objects.filter(pk__in=ids).delete()
+        EngineAction.objects.filter(session=SESSION).delete()
     else:
         print(json.dumps(main(username)))

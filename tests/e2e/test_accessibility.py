@@ -246,6 +246,10 @@ def test_the_other_pages_are_accessible(page: Page, recorded: dict[str, int]) ->
         page.goto(address)
         expect(page.locator(shown).first).to_be_visible()
         found += [f"{address} {line}" for line in barriers(page, "#content")]
+    page.goto("/admin/playground/actions/")
+    page.get_by_role("link", name="Session table-7").click()
+    expect(page.get_by_role("button", name="Approve")).to_be_visible()
+    found += [f"action of an engine {line}" for line in barriers(page, "#content")]
     page.goto("/admin/llmcore/actionrule/try/")
     found += [f"try {line}" for line in barriers(page, "#content")]
     page.get_by_role("button", name="Try").click()
