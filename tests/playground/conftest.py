@@ -10,8 +10,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
 
+from llmcore.structured.packs import Prompt
 from tests.factories import UserFactory
 from tests.playground.beside import environment_beside
+from tests.playground.structured import site_prompt
 from tests.playground.workers import LEASE_S, StartWorker, workers
 
 
@@ -21,11 +23,25 @@ def user() -> User:
 
 
 @pytest.fixture
-def client(user: User) -> Client:
-    """The browser of `user`."""
-    client = Client()
+def client(user: User, request: pytest.FixtureRequest) -> Client:
+    """The browser of `user`; of a test that is marked `htmx` it asks for fragments."""
+    client = Client(headers={"HX-Request": "true"} if request.node.get_closest_marker("htmx") else {})
     client.force_login(user)
     return client
+
+
+@pytest.fixture
+def starter(client: Client) -> Client:
+    """The browser of somebody who may start runs and read their own, and nothing else."""
+    client.force_login(UserFactory(permissions=["playground.add_run", "playground.view_run"]))
+    return client
+
+
+@pytest.fixture
+def prompt(tmp_path: Path) -> Iterator[Prompt]:
+    """A prompt of a pack, `test.names`, while the test runs."""
+    with site_prompt(tmp_path) as made:
+        yield made
 
 
 @pytest.fixture

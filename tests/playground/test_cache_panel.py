@@ -28,16 +28,9 @@ from tests.playground.driven import Script, call, script, site_tool
 from tests.playground.recorded import RecordedRun
 from tests.playground.shown import text_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.htmx]
 
 LONG = "The rules of returns are long. " * 300
-
-
-@pytest.fixture
-def client(user: User) -> Client:
-    client = Client(headers={"HX-Request": "true"})
-    client.force_login(user)
-    return client
 
 
 def greeter() -> Tool:

@@ -33,7 +33,7 @@ from tests.playground.recorded import RecordedRun
 from tests.playground.shown import text_of
 from tests.playground.test_run_panels import open_step, tabs_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.htmx]
 
 SAID = "Orders 1 and 2 left on Monday."
 LONG = "The order left the house on Monday, and nobody has seen it since. "
@@ -65,13 +65,6 @@ def crowded() -> Iterator[Script]:
         )
         scripted.configuration.save()
         yield scripted
-
-
-@pytest.fixture
-def client() -> Client:
-    client = Client(headers={"HX-Request": "true"})
-    client.force_login(UserFactory(is_superuser=True))
-    return client
 
 
 def compactions(run: Run) -> list[dict[str, object]]:

@@ -17,14 +17,7 @@ from tests.playground.recorded import RecordedRun, finished_run, lookup
 from tests.playground.shown import text_of
 from tests.playground.test_run_panels import open_step, tabs_of
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def client(user: User) -> Client:
-    client = Client(headers={"HX-Request": "true"})
-    client.force_login(user)
-    return client
+pytestmark = [pytest.mark.django_db, pytest.mark.htmx]
 
 
 def page_of(client: Client, run: Run) -> str:

@@ -31,16 +31,9 @@ from tests.playground.driven import script, site_tool
 from tests.playground.recorded import RecordedRun, finished_run, lookup, provider_error
 from tests.playground.shown import text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.htmx]
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'</pre></script><script>alert(2)</script>"
-
-
-@pytest.fixture
-def client(user: User) -> Client:
-    client = Client(headers={"HX-Request": "true"})
-    client.force_login(user)
-    return client
 
 
 def url_of(run: Run, sequence: int) -> str:

@@ -41,12 +41,6 @@ def prompt(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def reader(client: Client) -> Client:
-    client.force_login(UserFactory(permissions=["playground.add_run", "playground.view_run"]))
-    return client
-
-
-@pytest.fixture
 def configuration(db: None) -> Configuration:
     return ConfigurationFactory(model=LanguageModelFactory(supports_images=True))
 
@@ -66,11 +60,11 @@ def given_of(run: Run) -> dict[str, GivenInput]:
     return {given.name: given for given in asked.inputs}
 
 
-def test_a_text_and_a_picture_come_from_files(reader: Client, configuration: Configuration) -> None:
+def test_a_text_and_a_picture_come_from_files(starter: Client, configuration: Configuration) -> None:
     # Whatever the browser says of it: what counts are the bytes.
     notes = file("notes.md", "\ufeffAda met\r\nGrace.".encode(), "video/mp2t")
 
-    response = reader.post(URL, form_of(configuration, **{"input-text": " ", "file-text": notes}))
+    response = starter.post(URL, form_of(configuration, **{"input-text": " ", "file-text": notes}))
 
     run = Run.objects.get()
     assert response.url == reverse("playground:run", args=[run.pk])  # type: ignore[attr-defined]
@@ -97,65 +91,65 @@ def test_a_text_and_a_picture_come_from_files(reader: Client, configuration: Con
     ],
 )
 def test_a_file_that_is_not_taken_is_named_with_the_reason(
-    reader: Client, configuration: Configuration, settings: Settings, fields: dict[str, object], said: str
+    starter: Client, configuration: Configuration, settings: Settings, fields: dict[str, object], said: str
 ) -> None:
     settings.LLM_MAX_REQUEST_BYTES = 4096
 
-    response = reader.post(URL, form_of(configuration, title="Kept.", **fields))
+    response = starter.post(URL, form_of(configuration, title="Kept.", **fields))
 
     page = response.content.decode()
     assert response.status_code == 200 and said in text_of(page) and not Run.objects.exists()
     assert 'value="Kept."' in page and str(fields.get("input-text", TEXT)) in page
 
 
-def test_what_came_from_a_file_is_not_lost_with_the_page(reader: Client, configuration: Configuration) -> None:
+def test_what_came_from_a_file_is_not_lost_with_the_page(starter: Client, configuration: Configuration) -> None:
     notes = file("notes.txt", b"Mary met Jean.")
     wrong = {"input-text": "", "file-text": notes, "repairs": "9"}
 
-    page = reader.post(URL, form_of(configuration, **wrong)).content.decode()
+    page = starter.post(URL, form_of(configuration, **wrong)).content.decode()
 
     # A text stands in the page now; of a picture it says that it has to be chosen again.
     assert "Mary met Jean.</textarea>" in page and "The text is from “notes.txt”." in page
     assert AGAIN.format("photo.png") in page and AGAIN.format("notes.txt") not in page
     mark = page.split('name="origin-text" value="')[1].split('"')[0]
     for text, origin in (("Mary met Jean.", "notes.txt"), ("Mary met nobody.", "")):
-        reader.post(URL, form_of(configuration, **{"input-text": text, "origin-text": mark}))
+        starter.post(URL, form_of(configuration, **{"input-text": text, "origin-text": mark}))
         given = given_of(Run.objects.latest("pk"))["text"]
         assert (given.text, given.origin) == (text, origin)
 
 
-def test_a_long_text_of_a_file_has_to_be_chosen_again(reader: Client, configuration: Configuration) -> None:
+def test_a_long_text_of_a_file_has_to_be_chosen_again(starter: Client, configuration: Configuration) -> None:
     long = file("long.txt", b"x" * 500_001)
 
-    page = reader.post(URL, form_of(configuration, **{"input-text": "", "file-text": long, "repairs": "9"}))
+    page = starter.post(URL, form_of(configuration, **{"input-text": "", "file-text": long, "repairs": "9"}))
 
     assert AGAIN.format("long.txt") in page.content.decode() and "xxxx" not in page.content.decode()
 
 
-def test_a_model_that_takes_no_pictures_is_told_at_the_picture(reader: Client, configuration: Configuration) -> None:
+def test_a_model_that_takes_no_pictures_is_told_at_the_picture(starter: Client, configuration: Configuration) -> None:
     LanguageModel.objects.update(supports_images=False)
 
-    page = text_of(reader.post(URL, form_of(configuration)).content.decode())
+    page = text_of(starter.post(URL, form_of(configuration)).content.decode())
 
     assert "The input “photo” is a picture, and the model" in page and not Run.objects.exists()
 
 
-def test_the_picture_of_an_earlier_run_can_be_used_again(reader: Client, configuration: Configuration) -> None:
-    reader.post(URL, form_of(configuration))
+def test_the_picture_of_an_earlier_run_can_be_used_again(starter: Client, configuration: Configuration) -> None:
+    starter.post(URL, form_of(configuration))
     first = Run.objects.get()
     address = f"{URL}?from={first.pk}"
 
-    page = reader.get(address).content.decode()
-    reader.post(address, form_of(configuration, **{"file-photo": "", "kept-photo": "on"}))
-    reader.post(address, form_of(configuration, **{"file-photo": file("b.gif", GIF), "kept-photo": "on"}))
-    refused = reader.post(address, form_of(configuration, **{"file-photo": ""})).content.decode()
+    page = starter.get(address).content.decode()
+    starter.post(address, form_of(configuration, **{"file-photo": "", "kept-photo": "on"}))
+    starter.post(address, form_of(configuration, **{"file-photo": file("b.gif", GIF), "kept-photo": "on"}))
+    refused = starter.post(address, form_of(configuration, **{"file-photo": ""})).content.decode()
 
     assert f"“photo.png” of run {first.pk}, 12 bytes" in text_of(page)
     assert 'name="kept-photo" checked' in page and "Choose a picture." in refused
     again, other = Run.objects.order_by("pk")[1:]
     assert given_of(again) == given_of(first) and given_of(other)["photo"].material.data == GIF
     # Without the run there is nothing to keep.
-    reader.post(URL, form_of(configuration, **{"file-photo": "", "kept-photo": "on"}))
+    starter.post(URL, form_of(configuration, **{"file-photo": "", "kept-photo": "on"}))
     assert Run.objects.count() == 3
 
 

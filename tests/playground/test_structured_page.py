@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,21 +23,9 @@ from tests.playground.driven import script
 from tests.playground.shown import text_of
 from tests.playground.structured import TEXT, site_prompt, structured
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("prompt")]
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'</pre><script>alert(2)</script>"
-
-
-@pytest.fixture(autouse=True)
-def prompt(tmp_path: Path) -> Iterator[Prompt]:
-    with site_prompt(tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-def reader(client: Client) -> Client:
-    client.force_login(UserFactory(permissions=["playground.add_run", "playground.view_run"]))
-    return client
 
 
 URL = "/admin/playground/structured/"
@@ -49,12 +36,12 @@ def form_of(configuration: Configuration, **fields: str) -> dict[str, str]:
     return {**sent, "variable-language": "English", **fields}
 
 
-def test_a_run_is_started_with_what_was_entered(reader: Client) -> None:
+def test_a_run_is_started_with_what_was_entered(starter: Client) -> None:
     configuration = ConfigurationFactory()
     sent = form_of(configuration, title="Names of today", session="Tuesday", repairs="2", dry_run="1", capture_raw="on")
     sent["input-known"] = '{"known": [{"name": "Ada"}]}\r\n'
 
-    response = reader.post(URL, sent)
+    response = starter.post(URL, sent)
 
     run = Run.objects.get()
     assert response.url == reverse("playground:run", args=[run.pk])  # type: ignore[attr-defined]
@@ -79,59 +66,59 @@ def test_a_run_is_started_with_what_was_entered(reader: Client) -> None:
         ({"configuration": "gone"}, "not one of the available choices"),
     ],
 )
-def test_what_is_wrong_is_said_and_nothing_is_lost(reader: Client, changes: dict[str, str], said: str) -> None:
-    response = reader.post(URL, {**form_of(ConfigurationFactory()), "input-context": "Kept.", **changes})
+def test_what_is_wrong_is_said_and_nothing_is_lost(starter: Client, changes: dict[str, str], said: str) -> None:
+    response = starter.post(URL, {**form_of(ConfigurationFactory()), "input-context": "Kept.", **changes})
 
     page = response.content.decode()
     assert response.status_code == 200 and said in text_of(page) and "Nothing was started" in page
     assert "Kept." in page and not Run.objects.exists()
 
 
-def test_the_page_says_what_is_sent_and_what_the_answer_has_to_be(reader: Client, prompt: Prompt) -> None:
+def test_the_page_says_what_is_sent_and_what_the_answer_has_to_be(starter: Client, prompt: Prompt) -> None:
     configuration = ConfigurationFactory()
-    page = text_of(reader.get(URL, {"prompt": "test.names"}).content.decode())
+    page = text_of(starter.get(URL, {"prompt": "test.names"}).content.decode())
 
     assert "universal test/system.md system cache boundary" in page and "You find names." in page
     assert prompt.schema is not None and prompt.schema.sha256 in page and prompt.fingerprint in page
     assert "the provider holds the answer to a schema that is derived from it" in page and "JSON, optional" in page
     LanguageModel.objects.filter(configurations=configuration).update(supports_structured_output=False)
-    assert "can’t be held to it" in text_of(reader.get(URL, {"prompt": "test.names"}).content.decode())
+    assert "can’t be held to it" in text_of(starter.get(URL, {"prompt": "test.names"}).content.decode())
 
 
-def test_the_configuration_of_the_prompt_is_chosen(tmp_path: Path, reader: Client) -> None:
+def test_the_configuration_of_the_prompt_is_chosen(tmp_path: Path, starter: Client) -> None:
     ConfigurationFactory()
     own = ConfigurationFactory()
     with site_prompt(tmp_path / "b", configuration=own.slug, title=HOSTILE):
-        page = reader.get(URL, {"prompt": "test.names"}).content.decode()
+        page = starter.get(URL, {"prompt": "test.names"}).content.decode()
 
     assert f'<option value="{own.slug}" selected>' in page
     assert "<img src=x" not in page and "<script>alert" not in page
 
 
-def test_the_example_is_filled_in_where_there_is_one(tmp_path: Path, reader: Client) -> None:
+def test_the_example_is_filled_in_where_there_is_one(tmp_path: Path, starter: Client) -> None:
     ConfigurationFactory()
-    assert "Fill in the example" not in reader.get(URL, {"prompt": "test.names"}).content.decode()
+    assert "Fill in the example" not in starter.get(URL, {"prompt": "test.names"}).content.decode()
     inputs = (*INPUTS[:2], type(INPUTS[2])(name="text", example="Mary met Jean."))
     with site_prompt(tmp_path / "b", inputs=inputs):
-        assert "Fill in the example" in reader.get(URL, {"prompt": "test.names"}).content.decode()
-        assert "Mary met Jean." in reader.get(URL, {"prompt": "test.names", "example": "1"}).content.decode()
+        assert "Fill in the example" in starter.get(URL, {"prompt": "test.names"}).content.decode()
+        assert "Mary met Jean." in starter.get(URL, {"prompt": "test.names", "example": "1"}).content.decode()
 
 
-def test_every_prompt_of_the_site_has_its_form(reader: Client) -> None:
+def test_every_prompt_of_the_site_has_its_form(starter: Client) -> None:
     ConfigurationFactory()
     for id, prompt in site_prompts.prompts().items():
-        page = reader.get(URL, {"prompt": id, "example": "1"})
+        page = starter.get(URL, {"prompt": id, "example": "1"})
         assert page.status_code == 200 and prompt.title in page.content.decode()
-    assert reader.get(URL).status_code == 200
-    assert reader.get(URL, {"prompt": "test.none"}).status_code == 404
+    assert starter.get(URL).status_code == 200
+    assert starter.get(URL, {"prompt": "test.none"}).status_code == 404
 
 
-def test_a_site_that_can_not_run_anything_says_so(reader: Client) -> None:
-    assert "No configuration can be run yet" in reader.get(URL).content.decode()
+def test_a_site_that_can_not_run_anything_says_so(starter: Client) -> None:
+    assert "No configuration can be run yet" in starter.get(URL).content.decode()
 
 
-def test_a_run_fills_the_form_again(reader: Client) -> None:
-    user = reader.session["_auth_user_id"]
+def test_a_run_fills_the_form_again(starter: Client) -> None:
+    user = starter.session["_auth_user_id"]
     configuration = ConfigurationFactory()
     request = RunRequest(
         configuration=configuration.slug,
@@ -143,38 +130,38 @@ def test_a_run_fills_the_form_again(reader: Client) -> None:
     run = write_run(request=request, by=None)
     Run.objects.filter(pk=run.pk).update(user=user)
 
-    to_repeat = reader.get(reverse("playground:new_run"), {"from": run.pk})
-    page = reader.get(URL, {"from": run.pk}).content.decode()
+    to_repeat = starter.get(reverse("playground:new_run"), {"from": run.pk})
+    page = starter.get(URL, {"from": run.pk}).content.decode()
 
     assert to_repeat.url == f"{URL}?from={run.pk}"  # type: ignore[attr-defined]
     assert "Once more." in page and 'value="German"' in page and 'value="3"' in page and 'value="Again"' in page
     assert 'value="Monday"' in page
-    reader.post(f"{URL}?from={run.pk}", form_of(configuration))
+    starter.post(f"{URL}?from={run.pk}", form_of(configuration))
     assert Run.objects.latest("pk").parent == run
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_run_without_contents_fills_no_inputs_and_says_so(reader: Client, settings: Settings) -> None:
+def test_a_run_without_contents_fills_no_inputs_and_says_so(starter: Client, settings: Settings) -> None:
     settings.LLM_PRIVACY_LEVEL = "metadata"
     with script(Turn(text=VALID)) as model:
         run = model.run(prompt="", structured=structured("Forgotten."))
-    Run.objects.filter(pk=run.pk).update(user=reader.session["_auth_user_id"])
+    Run.objects.filter(pk=run.pk).update(user=starter.session["_auth_user_id"])
 
-    page = reader.get(URL, {"from": run.pk}).content.decode()
+    page = starter.get(URL, {"from": run.pk}).content.decode()
 
     assert "no longer stored" in page and "Forgotten." not in page
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_answer_is_shown_with_how_it_was_checked(reader: Client) -> None:
+def test_the_answer_is_shown_with_how_it_was_checked(starter: Client) -> None:
     wrong = INVALID.replace("extra", "<b>extra</b>")
     with script(Turn(text=wrong), Turn(text=VALID)) as model:
         run = model.run(prompt="", structured=structured())
-    Run.objects.filter(pk=run.pk).update(user=reader.session["_auth_user_id"])
+    Run.objects.filter(pk=run.pk).update(user=starter.session["_auth_user_id"])
     purge(now=run.ended_at)
 
     with CaptureQueriesContext(connection) as checked:
-        page = reader.get(reverse("playground:run", args=[run.pk])).content.decode()
+        page = starter.get(reverse("playground:run", args=[run.pk])).content.decode()
 
     shown = text_of(page)
     assert "Answer 1 didn’t fit test.names : 3 objections" in shown and "Valid against test.names" in shown
@@ -182,18 +169,18 @@ def test_the_answer_is_shown_with_how_it_was_checked(reader: Client) -> None:
     assert 'class="j-s">' in page and "Grace" in shown
     Run.objects.get(pk=run.pk).steps.filter(kind="validation").delete()
     with CaptureQueriesContext(connection) as unchecked:
-        reader.get(reverse("playground:run", args=[run.pk]))
+        starter.get(reverse("playground:run", args=[run.pk]))
     assert len(checked) == len(unchecked) + 1
 
 
-def test_configurations_are_checked_by_a_button(tmp_path: Path, reader: Client) -> None:
+def test_configurations_are_checked_by_a_button(tmp_path: Path, starter: Client) -> None:
     own = ConfigurationFactory(skills=[SkillFactory()])
     with site_prompt(tmp_path / "b", configuration=own.slug):
-        page = text_of(reader.post(reverse("playground:structured_check")).content.decode())
+        page = text_of(starter.post(reverse("playground:structured_check")).content.decode())
         assert f"{own.name} {own.model}" in page and "test.names" in page
         # The demo is not loaded here.
         assert "There is no configuration “tabletop-extraction”" in page
-    assert reader.get(reverse("playground:structured_check")).status_code == 405
+    assert starter.get(reverse("playground:structured_check")).status_code == 405
 
 
 @pytest.mark.parametrize("permissions", [[], ["playground.view_run"]])
@@ -208,8 +195,8 @@ def test_only_who_may_start_runs_sees_the_pages(client: Client, permissions: lis
     assert not Run.objects.exists()
 
 
-def test_a_run_of_somebody_else_fills_nothing(reader: Client) -> None:
+def test_a_run_of_somebody_else_fills_nothing(starter: Client) -> None:
     request = RunRequest(configuration=ConfigurationFactory().slug, prompt="", structured=structured("Not yours."))
     run = write_run(request=request, by=UserFactory())
 
-    assert reader.get(URL, {"from": run.pk}).status_code == 404
+    assert starter.get(URL, {"from": run.pk}).status_code == 404

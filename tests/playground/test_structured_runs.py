@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -40,29 +39,17 @@ from tests.playground.driven import Script, in_background, script, wait_for
 from tests.playground.shown import text_of
 from tests.playground.structured import TEXT, site_prompt, structured
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def prompt(tmp_path: Path) -> Iterator[Prompt]:
-    with site_prompt(tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-def reader(client: Client) -> Client:
-    client.force_login(UserFactory(is_superuser=True))
-    return client
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("prompt")]
 
 
 def run_of(model: Script, **request: object) -> Run:
     return model.run(**{"prompt": "", "structured": structured(), **request})
 
 
-def opened(reader: Client, run: Run, kind: StepKind, tab: str = "", place: int = 0) -> str:
+def opened(client: Client, run: Run, kind: StepKind, tab: str = "", place: int = 0) -> str:
     sequence = run.steps.filter(kind=kind).order_by("sequence")[place].sequence
     url = reverse("playground:run_step", args=[run.pk, sequence])
-    return reader.get(url, {"tab": tab} if tab else {}, headers={"HX-Request": "true"}).content.decode()
+    return client.get(url, {"tab": tab} if tab else {}, headers={"HX-Request": "true"}).content.decode()
 
 
 def test_a_repaired_answer_is_recorded_step_by_step(prompt: Prompt) -> None:
@@ -98,11 +85,11 @@ def test_a_dry_run_is_what_is_sent_byte_for_byte() -> None:
     assert "json_schema" in model.model.requests[0].body.decode()
 
 
-def test_an_invalid_answer_ends_the_run_and_is_kept(reader: Client) -> None:
+def test_an_invalid_answer_ends_the_run_and_is_kept(client: Client) -> None:
     with script(Turn(text=INVALID)) as model:
         run = run_of(model)
 
-    page = text_of(reader.get(reverse("playground:run", args=[run.pk])).content.decode())
+    page = text_of(client.get(reverse("playground:run", args=[run.pk])).content.decode())
 
     assert (run.status, run.reason, run.answer) == ("incomplete", "invalid_answer", INVALID)
     assert run.detail == "The answer doesn't fit the schema “test.names”: 3 objections."
@@ -116,57 +103,57 @@ def test_an_answer_that_was_cut_off_is_truncated() -> None:
     assert run.reason == "truncated" and not run.steps.filter(kind=StepKind.VALIDATION).exists()
 
 
-def test_the_panel_of_a_check_says_what_is_wrong_and_with_which_schema(reader: Client, prompt: Prompt) -> None:
+def test_the_panel_of_a_check_says_what_is_wrong_and_with_which_schema(client: Client, prompt: Prompt) -> None:
     with script(Turn(text=INVALID), Turn(text=VALID)) as model:
         run = run_of(model)
 
-    wrong = text_of(opened(reader, run, StepKind.VALIDATION))
+    wrong = text_of(opened(client, run, StepKind.VALIDATION))
     assert "Not valid against test.names" in wrong and prompt.schema is not None
     assert "/names/1 '' should be non-empty" in wrong and "/extra is not in the schema" in wrong
     assert "answered again in round 2" in wrong
-    right = text_of(opened(reader, run, StepKind.VALIDATION, place=1))
+    right = text_of(opened(client, run, StepKind.VALIDATION, place=1))
     assert "Valid against test.names" in right and prompt.schema.sha256[:12] in right
     assert "held the answer to a schema derived from it" in right
-    schemas = text_of(opened(reader, run, StepKind.VALIDATION, "schemas"))
+    schemas = text_of(opened(client, run, StepKind.VALIDATION, "schemas"))
     assert prompt.schema.sha256 in schemas and "Derived from it" in schemas and "minLength" in schemas
 
 
-def test_a_model_that_is_not_held_is_told_and_the_panel_says_so(reader: Client) -> None:
+def test_a_model_that_is_not_held_is_told_and_the_panel_says_so(client: Client) -> None:
     with script(Turn(text=f"```json\n{VALID}\n```")) as model:
         LanguageModel.objects.update(supports_structured_output=False)
         run = run_of(model)
 
     assert run.answer == VALID
-    assert "It stood in a Markdown fence" in text_of(opened(reader, run, StepKind.VALIDATION))
-    assert "told no schema" in text_of(opened(reader, run, StepKind.VALIDATION, "schemas"))
-    assert "Output format: test.names" in text_of(opened(reader, run, StepKind.REQUEST, "messages"))
+    assert "It stood in a Markdown fence" in text_of(opened(client, run, StepKind.VALIDATION))
+    assert "told no schema" in text_of(opened(client, run, StepKind.VALIDATION, "schemas"))
+    assert "Output format: test.names" in text_of(opened(client, run, StepKind.REQUEST, "messages"))
 
 
-def test_messages_say_which_file_or_input_they_are_from(reader: Client) -> None:
+def test_messages_say_which_file_or_input_they_are_from(client: Client) -> None:
     with script(Turn(text=VALID)) as model:
         run = run_of(model)
 
-    shown = text_of(opened(reader, run, StepKind.REQUEST, "messages"))
+    shown = text_of(opened(client, run, StepKind.REQUEST, "messages"))
 
     assert "test/text.md" in shown and "Input text" in shown and TEXT in shown
 
 
-def test_the_exact_body_is_built_again_with_its_schema(reader: Client) -> None:
+def test_the_exact_body_is_built_again_with_its_schema(client: Client) -> None:
     with script(Turn(text=VALID)) as model:
         run = run_of(model)
     sequence = run.steps.get(kind=StepKind.REQUEST).sequence
     url = reverse("playground:run_step", args=[run.pk, sequence])
 
-    built = reader.get(url, {"tab": "request", "part": "built"}, headers={"HX-Request": "true"}).content.decode()
+    built = client.get(url, {"tab": "request", "part": "built"}, headers={"HX-Request": "true"}).content.decode()
 
     assert "json_schema" in built
 
 
-def test_the_cache_map_shows_the_boundaries_of_the_tiers(reader: Client) -> None:
+def test_the_cache_map_shows_the_boundaries_of_the_tiers(client: Client) -> None:
     with script(Turn(text=INVALID), Turn(text=VALID)) as model:
         run = run_of(model)
 
-    shown = text_of(opened(reader, run, StepKind.REQUEST, "cache"))
+    shown = text_of(opened(client, run, StepKind.REQUEST, "cache"))
 
     assert "test/system.md" in shown and "test/task.md" in shown
 
@@ -178,31 +165,31 @@ def test_raw_capture_keeps_each_attempt() -> None:
     assert [bytes(row.request_body) for row in run.exchanges.all()] == [r.body for r in model.model.requests]
 
 
-def test_two_runs_are_compared_by_what_they_were_given(reader: Client) -> None:
+def test_two_runs_are_compared_by_what_they_were_given(client: Client) -> None:
     with script(Turn(text=VALID)) as model:
         one, two = run_of(model), run_of(model, structured=structured("Ada met Mary."))
 
-    page = text_of(reader.get(reverse("playground:compare"), {"a": one.pk, "b": two.pk}).content.decode())
+    page = text_of(client.get(reverse("playground:compare"), {"a": one.pk, "b": two.pk}).content.decode())
 
     first, second = (hashlib.sha256(text.encode()).hexdigest()[:12] for text in (TEXT, "Ada met Mary."))
     assert f"Input text {first} {second}" in page
     assert one.plan["fingerprint"] != two.plan["fingerprint"]  # type: ignore[index]
 
 
-def test_inputs_are_compared_by_their_names(reader: Client) -> None:
+def test_inputs_are_compared_by_their_names(client: Client) -> None:
     known = GivenInput(name="known", text='{"known": [{"name": "Ada"}]}')
     text = GivenInput(name="text", text=TEXT)
     with script(Turn(text=VALID)) as model:
         one = run_of(model, structured=structured(inputs=(text,)))
         two = run_of(model, structured=structured(inputs=(known, text)))
 
-    page = text_of(reader.get(reverse("playground:compare"), {"a": one.pk, "b": two.pk}).content.decode())
+    page = text_of(client.get(reverse("playground:compare"), {"a": one.pk, "b": two.pk}).content.decode())
 
     assert "Input text identical" in page and "Input known changed" in page
 
 
 def test_the_start_of_a_run_shows_its_inputs_and_what_became_of_its_prompt(
-    reader: Client, tmp_path: Path, prompt: Prompt
+    client: Client, tmp_path: Path, prompt: Prompt
 ) -> None:
     given = (GivenInput(name="text", text=TEXT, origin="session-7.txt"),)
     with script(Turn(text=VALID)) as model:
@@ -210,7 +197,7 @@ def test_the_start_of_a_run_shows_its_inputs_and_what_became_of_its_prompt(
     url = reverse("playground:run_step", args=[run.pk, 0])
 
     def start() -> str:
-        return text_of(reader.get(url, headers={"HX-Request": "true"}).content.decode())
+        return text_of(client.get(url, headers={"HX-Request": "true"}).content.decode())
 
     assert "Input text" in start() and "from session-7.txt" in start() and TEXT in start()
     assert prompt.fingerprint in start() and "It is the same now." in start()
@@ -240,12 +227,12 @@ def test_an_export_is_read_in_again() -> None:
     assert export_run(run=import_run(data=exported, by=None)) == exported
 
 
-def test_a_fork_goes_on_with_what_was_expected(reader: Client) -> None:
+def test_a_fork_goes_on_with_what_was_expected(client: Client) -> None:
     with script(Turn(text=INVALID), Turn(text=VALID)) as model:
         run = run_of(model)
         second = run.steps.filter(kind=StepKind.REQUEST).order_by("sequence")[1].sequence
         url = reverse("playground:run_fork", args=[run.pk])
-        assert reader.get(url, {"step": second}).status_code == 200
+        assert client.get(url, {"step": second}).status_code == 200
         before = len(model.model.requests)
         call_command_quietly("llm_run", model.configuration.slug, "--fork", str(run.pk), "--at-round", "2")
 
@@ -367,16 +354,16 @@ def test_the_reason_of_a_run_that_could_not_start_quotes_no_input_at_metadata_pr
 
 
 def test_the_page_of_a_run_without_contents_still_says_how_its_answer_was_checked(
-    reader: Client, settings: Settings
+    client: Client, settings: Settings
 ) -> None:
     settings.LLM_PRIVACY_LEVEL = "metadata"
     run = telling(SAID)
 
-    assert reader.get(reverse("playground:run", args=[run.pk])).status_code == 200
-    wrong = text_of(opened(reader, run, StepKind.VALIDATION))
+    assert client.get(reverse("playground:run", args=[run.pk])).status_code == 200
+    wrong = text_of(opened(client, run, StepKind.VALIDATION))
     assert "Not valid against test.names" in wrong and "2 objections" in wrong and SAID["pointer"] not in wrong
-    assert "Contents were not kept" in text_of(opened(reader, run, StepKind.VALIDATION))
-    assert "minLength" in opened(reader, run, StepKind.VALIDATION, "schemas")
+    assert "Contents were not kept" in text_of(opened(client, run, StepKind.VALIDATION))
+    assert "minLength" in opened(client, run, StepKind.VALIDATION, "schemas")
     assert any("in 2 places" in finding["title"] for finding in run.findings)
 
 
