@@ -49,7 +49,7 @@ class ToolCard:
     @property
     def description(self) -> str:
         """With each character seen that shows nothing: what a model reads, and only that, is agreed to."""
-        return visible(self.definition.description) if self.definition else ""
+        return visible(self.definition.told) if self.definition else ""
 
     @property
     def parameters(self) -> str:
@@ -190,7 +190,7 @@ class MCPServerAdmin(KeyedAdmin):
 
 def panel_of(row: MCPServer) -> ToolsPanel:
     cards = [ToolCard(tool=tool, name=tool_name(row, tool.name)) for tool in listed_tools(row)]
-    return ToolsPanel(cards=cards, refused=[(name, reason) for name, reason in row.refused])
+    return ToolsPanel(cards=cards, refused=[(visible(name), reason) for name, reason in row.refused])
 
 
 def change_url(row: MCPServer) -> str:

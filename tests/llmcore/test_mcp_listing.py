@@ -62,6 +62,7 @@ def test_every_change_of_a_definition_changes_its_digest(change: dict[str, Any])
         ({**EMPTY, "$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}}, "leads in a circle"),
         ({**EMPTY, "$ref": "#/$defs/none"}, "which isn't in it"),
         ({**EMPTY, "$dynamicRef": "#meta"}, "is not read here"),
+        ({**EMPTY, "properties": {"a": {"maximum": float("inf")}}}, "a number that JSON doesn't have"),
         ({**EMPTY, "description": "x" * 70_000}, "bytes; at most"),
     ],
 )
@@ -115,6 +116,11 @@ def test_a_schema_deeper_than_the_stack_is_refused() -> None:
 )
 def test_a_tool_that_nobody_could_read_is_refused(tool: dict[str, Any], reason: str) -> None:
     assert reason in read_listing([tool]).refused[0].reason
+
+
+def test_a_tool_without_a_description_is_told_by_its_title() -> None:
+    (definition,) = read_listing([listed(description=None, title="Find things")]).definitions
+    assert tool_of(SHOP, definition).description == definition.told == "Find things"
 
 
 def test_of_two_tools_of_one_name_the_second_is_refused() -> None:

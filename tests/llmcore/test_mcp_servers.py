@@ -22,7 +22,7 @@ from llmcore.providers.scripted import Turn
 from llmcore.runs.outcome import EndReason
 from llmcore.tools.base import ToolContext
 from llmcore.tools.execute import ToolRunner
-from llmcore.tools.mcp.listing import Listing
+from llmcore.tools.mcp.listing import Definition, Listing
 from llmcore.tools.mcp.offered import tool_of
 from llmcore.tools.mcp.server import MCPCommand, MCPServer
 from llmcore.tools.mcp.sessions import ServerFailed, fetch_listing
@@ -78,8 +78,12 @@ async def offer(bench: LoopBench, server: MCPServer) -> None:
 
 async def result_of(server: MCPServer, name: str, **arguments: Any) -> ToolResult:
     """The result of one call outside a run."""
-    definition = next(found for found in (await list_of(server)).definitions if found.name == name)
-    return await ToolRunner(context=ToolContext()).run(tool_of(server, definition), arguments)
+    return await ToolRunner(context=ToolContext()).run(tool_of(server, defined(name)), arguments)
+
+
+def defined(name: str) -> Definition:
+    """A tool of the server, as somebody has accepted it."""
+    return Definition(name=name, description="Do it.", parameters={"type": "object"}, reads_only=True)
 
 
 async def test_a_server_lists_its_tools_over_http(shop: Shop) -> None:
@@ -196,9 +200,7 @@ async def test_a_server_that_is_down_is_a_clear_error_for_the_model(bench: LoopB
 async def test_a_write_that_broke_off_may_have_happened() -> None:
     with serve_shop() as shop:
         server = replace(server_at(shop.url), believes_hints=False)
-        definitions = {found.name: found for found in (await list_of(server)).definitions}
-        tool = tool_of(server, definitions["much"])
-        result = await ToolRunner(context=ToolContext()).run(tool, {"size": 9_000_000})
+        result = await result_of(server, "much", size=9_000_000)
     assert result.effect_unknown and "Whether the call had an effect is unknown." in result.text
 
 
@@ -207,7 +209,8 @@ async def test_the_key_is_in_no_error_and_no_result(shop: Shop) -> None:  # R1
     assert KEY not in result.text and result.text.startswith("Bearer •••")
     with serve_app(refusing) as base:
         assert KEY not in (failure := await failure_of(server_at(f"{base}/mcp", **with_key())))
-    assert "it refuses the key (HTTP 401)" in failure
+        assert "it refuses the key (HTTP 401). Enter one that has the rights" in failure
+        assert "it wants a key (HTTP 401)" in await failure_of(server_at(f"{base}/mcp"))
 
 
 async def refusing(scope: Any, receive: Any, send: Any) -> None:
@@ -295,8 +298,7 @@ async def test_a_program_is_called_with_nothing_of_this_environment() -> None:
 
 async def test_a_program_ends_with_the_run_and_all_that_it_started(bench: LoopBench, tmp_path: Path) -> None:
     numbers = tmp_path / "numbers"
-    await offer(bench, program(str(numbers), PATH=os.defpath))
-    numbers.unlink()
+    bench.tools.register(tool_of(program(str(numbers), PATH=os.defpath), defined("find_order")), place="tests")
     bench.script(Turn(tool_calls=(call("shop__find_order", {"number": "A-1"}),)), Turn(text="Shipped."))
     await bench.run()
     assert bench.results_sent() == ["Order A-1 was shipped."]

@@ -52,7 +52,8 @@ class CheckedHTTP(httpx2.AsyncBaseTransport):
             self.problem = "it answers with a redirect, which is not followed. Enter the address that it leads to."
             raise httpx2.RemoteProtocolError("a redirect is not followed")
         if reply.status_code in (401, 403):
-            self.problem = f"it refuses the key (HTTP {reply.status_code}). Enter the key again, or ask for its rights."
+            wants = "refuses the key" if self._key else "wants a key"
+            self.problem = f"it {wants} (HTTP {reply.status_code}). Enter one that has the rights for its tools."
         elif reply.status_code >= 500:
             self.problem = f"it fails by itself (HTTP {reply.status_code}). Look into its log."
         return httpx2.Response(

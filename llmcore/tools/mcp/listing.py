@@ -29,6 +29,11 @@ class Definition:
     reads_only: bool = False
 
     @property
+    def told(self) -> str:
+        """What a model is told of it."""
+        return self.description or self.title or self.name
+
+    @property
     def digest(self) -> str:
         """What tells it from any other definition, however small the difference."""
         return digest_of(self.to_json())

@@ -46,7 +46,7 @@ def tool_of(server: MCPServer, definition: Definition, *, off: str = "") -> Tool
 
     return Tool(
         name=wire_name(server, definition.name),
-        description=definition.description or definition.title or definition.name,
+        description=definition.told,
         parameters=definition.parameters,
         run=call_server,
         group=server.group,

@@ -7,11 +7,12 @@ the schema itself, for all that read it: adapters of providers, the page, the se
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 from llmcore.errors import ConfigurationError
-from llmcore.messages import JSON, canonical_json
+from llmcore.messages import JSON
 from llmcore.tools.schema import check_parameters
 
 MAX_SCHEMA_BYTES = 64_000
@@ -35,7 +36,12 @@ def checked_schema(schema: Any) -> dict[str, JSON]:
     # First, since all that follows goes as deep as the schema does.
     if is_deeper(schema, MAX_DEPTH):
         raise ConfigurationError(f"its JSON Schema has more than {MAX_DEPTH} levels")
-    if (size := len(canonical_json(schema).encode("utf-8"))) > MAX_SCHEMA_BYTES:
+    try:
+        # Some readers of JSON take numbers that it doesn't have, and no database does.
+        size = len(json.dumps(schema, allow_nan=False).encode("utf-8"))
+    except ValueError:
+        raise ConfigurationError("its JSON Schema has a number that JSON doesn't have") from None
+    if size > MAX_SCHEMA_BYTES:
         raise ConfigurationError(f"its JSON Schema has {size:,} bytes; at most {MAX_SCHEMA_BYTES:,} are read")
     check_parameters(schema, "it")
     count_parts(schema, schema, (), (), 0)

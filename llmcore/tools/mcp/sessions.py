@@ -85,18 +85,21 @@ class _Link:
             await asyncio.wait({self._task}, timeout=DROP_S)
 
     async def _live(self, server: MCPServer) -> None:
-        # In a thread: the SDK takes most of a second to import, in which a run could not be cancelled.
-        client = await asyncio.to_thread(importlib.import_module, "llmcore.tools.mcp.client")
         try:
+            # In a thread: the SDK takes most of a second to import, in which a run could not be cancelled.
+            client = await asyncio.to_thread(importlib.import_module, "llmcore.tools.mcp.client")
             async with client.connected(server) as connection:
                 self.ready.set_result(connection)
                 await self._closing.wait()
         except ServerFailed as failure:
             self._failure = failure
-        if not self.ready.done():
-            self.ready.set_exception(self._failure)
-            # Who waited for it may have been cancelled.
-            self.ready.exception()
+        except ImportError:
+            self._failure = ServerFailed("MCP servers can't be called here: the package “mcp” has to be installed.")
+        finally:
+            if not self.ready.done():
+                self.ready.set_exception(self._failure)
+                # Who waited for it may have been cancelled.
+                self.ready.exception()
 
 
 class Session:
