@@ -6,6 +6,9 @@ Cancel until the page says that the run has stopped. All are counted to the fram
 it stands what the browser alone needs for a click, a redirect and a page with nothing but one line. When a step was
 recorded is told by the run's start and the step's own times, which lets it look some milliseconds too old: the figures
 are on the high side.
+
+A client without a screen sends the same form, too, and reads the page up to its first step: what the product itself
+takes of the time where no browser takes the processors from it.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import re
 import statistics
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -23,6 +27,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.e2e.conftest import CHROMIUM_ARGUMENTS
@@ -55,9 +60,12 @@ SEEN = """() => {
     read: at(entry.domContentLoadedEventEnd),
   };
 }"""
+ENDED = "() => !document.querySelector('#follow')"
 STREAMING = "() => document.querySelector('[data-partial=text]')?.textContent.length > 20"
 STOPPED = """() => document.querySelector('.pg-pill--cancelled')?.checkVisibility()
   && performance.timeOrigin + performance.now()"""
+FORM = "() => new URLSearchParams(new FormData(document.querySelector('[data-run]').form)).toString()"
+FIRST_STEP = 'id="step-1"'
 # What happens between the click and the first step, in this order.
 STAGES = {
     "redirected": "click to the redirect",
@@ -131,7 +139,7 @@ def start_and_watch(page: Page, pk: int) -> tuple[dict[str, float], list[float]]
     page.wait_for_selector("[data-preview]:not([aria-busy=true])")
     page.locator("[data-run]").click()
     page.wait_for_url(re.compile(r"/runs/\d+/"))
-    page.wait_for_function("() => !document.querySelector('#follow')")
+    page.wait_for_function(ENDED)
     seen = page.evaluate(SEEN)
     number = int(page.url.split("/runs/")[1].split("/")[0])
     shown = {int(step): at for step, at in seen["shown"].items() if step.isdecimal()}
@@ -143,6 +151,30 @@ def start_and_watch(page: Page, pk: int) -> tuple[dict[str, float], list[float]]
     # A result stands in the line of its call, so it is the first step of each line that can be told.
     later = [shown[step] - at for step, at in recorded.items() if step in shown and step != min(recorded)]
     return click, later
+
+
+def start_without_browser(page: Page, pk: int) -> float:
+    """Milliseconds from sending the form to the first step in the text of the run's page."""
+    page.goto(f"/admin/playground/new/?from={pk}")
+    page.wait_for_selector("[data-preview]:not([aria-busy=true])")
+    form, url = page.evaluate(FORM), page.url
+    cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies()}
+    page.goto("about:blank")
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "Referer": url}
+    with httpx.Client(cookies=cookies, follow_redirects=True, timeout=30) as client:
+        client.get(url)
+        began = time.perf_counter()
+        with client.stream("POST", url, content=form, headers=headers) as response:
+            text = ""
+            for piece in response.iter_text():
+                text += piece
+                if FIRST_STEP in text:
+                    break
+            took = (time.perf_counter() - began) * 1000
+    assert FIRST_STEP in text, f"{response.url} has no first step"
+    page.goto(str(response.url))
+    page.wait_for_function(ENDED)
+    return took
 
 
 def cancel_and_watch(page: Page, pk: int) -> float:
@@ -194,6 +226,7 @@ def main() -> None:
             clicks.append(click)
             laters += later
         stops = [cancel_and_watch(page, pk) for _ in range(max(1, options.runs // 2))]
+        unseen = [start_without_browser(page, pk) for _ in range(options.runs)]
         bare = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
         bare.add_init_script(WATCH)
         with empty_pages() as url:
@@ -204,6 +237,7 @@ def main() -> None:
     for name in clicks[0]:
         print_row(name, [click[name] for click in clicks])
     print_row("the same with two empty pages", floor)
+    print_row("the same without a browser", unseen)
     print_row("recorded step to the screen", laters)
     print_row("click on Cancel to the stopped run", stops)
 

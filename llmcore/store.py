@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
+
+from django.db.models import Value as Constant
 
 from llmcore import configuration as values
 from llmcore.actions.policy import Actor, Policy, Rule, Ruling
@@ -135,22 +137,30 @@ class Switches:
 
 
 def load_switches() -> Switches:
+    """In one query: it is on the way of each run that somebody waits for."""
+    tools, groups = (
+        model.objects.filter(enabled=False).order_by().values_list(Constant(kind), "name")
+        for kind, model in (("tool", ToolSwitch), ("group", ToolGroupSwitch))
+    )
+    off = list(tools.union(groups, all=True))
     return Switches(
-        disabled_tools=set(ToolSwitch.objects.filter(enabled=False).values_list("name", flat=True)),
-        disabled_groups=set(ToolGroupSwitch.objects.filter(enabled=False).values_list("name", flat=True)),
+        disabled_tools={name for kind, name in off if kind == "tool"},
+        disabled_groups={name for kind, name in off if kind == "group"},
     )
 
 
 def load_policy(user: Any) -> Policy:
     """The rules of this site for the calls that act for `user`; for nobody, if that is None."""
-    rows = ActionRule.objects.filter(enabled=True)
-    return Policy(rules=tuple(rule_value(row) for row in rows), actor=actor_value(user))
+    rules = tuple(rule_value(row) for row in ActionRule.objects.filter(enabled=True))
+    return Policy(rules=rules, actor=actor_of(user, {rule.group_id for rule in rules} - {None}))
 
 
-def actor_value(user: Any) -> Actor:
+def actor_of(user: Any, named: Collection[int | None]) -> Actor:
+    """The user as rules see it: with those of its groups that are `named` in one."""
     if getattr(user, "pk", None) is None:
         return Actor()
-    return Actor(user_id=user.pk, group_ids=frozenset(user.groups.values_list("pk", flat=True)))
+    groups = user.groups.filter(pk__in=named).values_list("pk", flat=True) if named else ()
+    return Actor(user_id=user.pk, group_ids=frozenset(groups))
 
 
 def rule_value(row: ActionRule) -> Rule:

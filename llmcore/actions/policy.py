@@ -26,7 +26,7 @@ ASKED = "ask each time, in this run"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Actor:
-    """The user that a call acts for, as rules name them."""
+    """The user that a call acts for, as far as rules name users and groups."""
 
     user_id: int | None = None
     group_ids: frozenset[int] = frozenset()

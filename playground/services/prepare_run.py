@@ -212,10 +212,11 @@ def gate_for(
     requested: tuple[str, ...] | None,
     assembly: PromptAssembly | None,
     user: User | None,
+    registry: Mapping[str, Tool] | None = None,
     switches: store.Switches | None = None,
 ) -> Gate:
     """The gate of `user`; without an assembly (a run that goes on) its skills have narrowed `requested` before.
-    `switches` are this site's, where they were just loaded."""
+    `registry` (all tools) and `switches` are this site's, where they were just loaded."""
 
     def permitted(tool: Tool) -> bool:
         return not tool.permission or (user is not None and user.has_perm(tool.permission))
@@ -223,7 +224,7 @@ def gate_for(
     switches = switches or store.load_switches()
     return decide_gate(
         context=context_for(configuration, user=user),
-        registry=every_tool(),
+        registry=every_tool() if registry is None else registry,
         requested=requested,
         configuration=configuration,
         skills=assembly.injected_skills if assembly else (),

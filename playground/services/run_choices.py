@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 
 from django.contrib.auth.models import User
@@ -185,8 +185,8 @@ def _tool_groups(configuration: Configuration, user: User) -> tuple[ToolGroup, .
     registry, estimator = every_tool(), Estimator.of(configuration.model)
     # Skills may narrow the gate further; which ones are injected is not known before the prompt is assembled.
     switches = store.load_switches()
-    everything = gate_for(configuration, requested=tuple(registry), assembly=None, user=user, switches=switches)
-    unasked = gate_for(configuration, requested=None, assembly=None, user=user, switches=switches)
+    gate = partial(gate_for, configuration, assembly=None, user=user, registry=registry, switches=switches)
+    everything, unasked = gate(requested=tuple(registry)), gate(requested=None)
     reasons = {left.name: left.detail for left in everything.left_out}
 
     def choice(tool: Tool) -> ToolChoice:
