@@ -111,7 +111,7 @@ def test_the_page_takes_the_same_queries_for_any_number(
     admin: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     ToolSwitch.objects.bulk_create(ToolSwitch(name=f"tool-{number}") for number in range(30))
-    with django_assert_max_num_queries(7):
+    with django_assert_max_num_queries(6):
         admin.get(reverse(URL))
 
 

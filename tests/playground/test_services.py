@@ -270,8 +270,9 @@ def test_text_of_runs_that_are_no_longer_driven_is_removed() -> None:
 def test_a_sweep_with_nothing_to_do_costs_little(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     for _ in range(3):
         write_run(request=request(), by=None)
-    # Lost workers, what lost calls have reserved, late decisions, text that nobody watches any more, forgotten runs.
-    with django_assert_num_queries(5):
+    # Lost workers, what lost calls have reserved, late decisions about runs and about actions of engines, text that
+    # nobody watches any more, forgotten runs.
+    with django_assert_num_queries(6):
         sweep(now=timezone.now())
 
 
