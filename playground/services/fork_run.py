@@ -58,6 +58,8 @@ def read_fork_point(*, run: Run, at: int) -> ForkPoint:
         state = awaiting(replay(initial_state(run, contents), (s for s in steps if s.sequence < end), contents))
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigurationError("What this run began with can't be read, so nothing can go on from it.") from error
+    if any(part.kind == "image" and not part.data for message in state.messages for part in message.parts):
+        raise ConfigurationError("A picture that this run was given is no longer stored, so nothing can go on from it.")
     used = run.plan["configuration"]
     provider, model = used["provider"]["slug"], used["model"]["name"]
     if state.route:

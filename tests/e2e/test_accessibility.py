@@ -239,7 +239,7 @@ def test_the_other_pages_are_accessible(page: Page, recorded: dict[str, int]) ->
         "/admin/llmcore/configuration/1/versions/1/": ".version-page",
         "/admin/llmcore/skill/1/history/": "#content",
         "/admin/playground/decisionrecord/": "#changelist",
-        "/admin/playground/structured/?prompt=tabletop.spells": ".pg-manifest",
+        "/admin/playground/structured/?prompt=tabletop.scene_descriptions": ".pg-manifest",
     }
     found = []
     for address, shown in addresses.items():

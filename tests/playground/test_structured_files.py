@@ -13,11 +13,13 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
+from llmcore.errors import ConfigurationError
 from llmcore.models import Configuration, LanguageModel
 from llmcore.providers.scripted.scenario import Turn
 from llmcore.structured.media import media_type_of
 from playground.models import Run
 from playground.privacy import PrivacyLevel
+from playground.services.fork_run import read_fork_point
 from playground.services.purge import purge
 from playground.services.start_run import RunRequest
 from playground.structured_run import GivenInput
@@ -192,6 +194,16 @@ def test_a_picture_goes_with_the_contents_of_its_run(settings: Settings) -> None
     run.refresh_from_db()
 
     assert "iVBORw0KGgo" not in stored_of(run) and "photo.png" not in stored_of(run)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_fork_takes_the_picture_along_and_is_refused_without_it(settings: Settings) -> None:
+    whole = read_fork_point(run=run_with_picture(settings, PrivacyLevel.FULL), at=1)
+    without = run_with_picture(settings, PrivacyLevel.REDACTED)
+
+    assert [part.kind for part in whole.fork.state.messages[1].parts] == ["text", "image", "text"]
+    with pytest.raises(ConfigurationError, match="A picture that this run was given is no longer stored"):
+        read_fork_point(run=without, at=1)
 
 
 @pytest.mark.django_db(transaction=True)
