@@ -277,7 +277,7 @@ def test_the_form_takes_the_same_queries_for_any_number_of_pieces(
         snippets=[SnippetFactory() for _ in range(8)],
         fallbacks=[LanguageModelFactory() for _ in range(8)],
     )
-    with django_assert_max_num_queries(18):
+    with django_assert_max_num_queries(19):
         admin.get(change_url(row))
 
 
