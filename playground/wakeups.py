@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache, partial
 
 import redis
@@ -29,6 +29,9 @@ logger = logging.getLogger(__name__)
 POLL_S = 0.1
 # The net under wakeups that get lost.
 WOKEN_POLL_S = 2.0
+# The same for a thread that waits for what comes in a moment.
+QUICK_POLL_S = 0.005
+QUICK_WOKEN_POLL_S = 0.03
 # How long a Redis that is away is left alone, and how long its answer is waited for.
 AWAY_S = 2.0
 ANSWER_S = 1.0
@@ -50,7 +53,8 @@ def caller(url: str) -> Caller:
 
 
 class Caller:
-    """Sends wakeups. A Redis that is away is left alone for a while, so that it holds up no run."""
+    """Sends wakeups, and is woken by them on a thread. A Redis that is away is left alone for a while, so that it holds
+    up neither runs nor pages."""
 
     def __init__(self, url: str) -> None:
         self._redis = redis.Redis.from_url(
@@ -68,8 +72,44 @@ class Caller:
         try:
             self._redis.publish(channel_of(run_id), run_id)
         except (redis.RedisError, OSError) as error:
-            self._away_until = time.monotonic() + AWAY_S
-            logger.info("no wakeups over Redis for now, live pages look by themselves: %s", error)
+            self._is_away(error)
+
+    @contextmanager
+    def pauses(self, run_id: int) -> Iterator[Callable[[], None]]:
+        if time.monotonic() < self._away_until:
+            yield pause_a_little
+            return
+        with self._redis.pubsub(ignore_subscribe_messages=True) as messages:  # type: ignore[no-untyped-call]
+
+            def pause() -> None:
+                try:
+                    if not messages.subscribed:
+                        messages.subscribe(channel_of(run_id))
+                    messages.get_message(timeout=QUICK_WOKEN_POLL_S)
+                except (redis.RedisError, OSError) as error:
+                    self._is_away(error)
+                    pause_a_little()
+
+            yield pause
+
+    def _is_away(self, error: Exception) -> None:
+        self._away_until = time.monotonic() + AWAY_S
+        logger.info("no wakeups over Redis for now, live pages look by themselves: %s", error)
+
+
+def pause_a_little() -> None:
+    time.sleep(QUICK_POLL_S)
+
+
+@contextmanager
+def pauses(run_id: int) -> Iterator[Callable[[], None]]:
+    """What a thread calls between two looks at a run that something is about to happen to: it returns when something
+    did, or soon. Where there is Redis, that spares the looks in between."""
+    if url := settings.LLM_WAKEUPS_URL:
+        with caller(url).pauses(run_id) as pause:
+            yield pause
+    else:
+        yield pause_a_little
 
 
 @asynccontextmanager

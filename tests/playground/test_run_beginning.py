@@ -38,7 +38,7 @@ def test_the_page_of_a_run_that_has_just_been_started_waits_for_its_first_step(u
     recorded = RecordedRun(user)
     run = Run.objects.get(pk=recorded.run.pk)
 
-    await_first_step(run, sleep=lambda _: recorded.request())
+    await_first_step(run, pause=recorded.request)
 
     assert run.last_sequence == 1
     assert read_steps(run, load_rows(run.steps.all()), timezone.now()).last == 1

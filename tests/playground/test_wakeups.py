@@ -117,6 +117,38 @@ async def test_a_watcher_leaves_no_connection_behind(redis_url: str) -> None:
             assert time.monotonic() < deadline
 
 
+def test_a_thread_that_waits_for_what_comes_in_a_moment_is_woken(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wakeups, "QUICK_WOKEN_POLL_S", 20.0)
+    with redis.Redis.from_url(redis_url) as client:
+        with Caller(redis_url).pauses(RUN) as pause:
+            # Ends as soon as the subscription is confirmed: what happened before is looked for then.
+            pause()
+            assert client.pubsub_numsub(channel_of(RUN))[0][1] == 1
+            Caller(redis_url).wake(RUN)
+            started = time.monotonic()
+            pause()
+            assert time.monotonic() - started < 10
+        deadline = time.monotonic() + 5
+        while client.pubsub_numsub(channel_of(RUN))[0][1]:
+            assert time.monotonic() < deadline, "the subscription outlived the wait"
+
+
+def test_a_thread_looks_often_while_redis_is_away(server: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wakeups, "QUICK_WOKEN_POLL_S", 20.0)
+    caller = Caller(url_of(server))
+    started = time.monotonic()
+    with caller.pauses(RUN) as pause:
+        pause()
+        server.stop()
+        for _ in range(3):
+            pause()
+    with caller.pauses(RUN) as pause:
+        pause()
+    assert time.monotonic() - started < 10
+
+
 # --- waking ---
 
 
