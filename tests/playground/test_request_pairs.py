@@ -19,6 +19,7 @@ from llmcore.tools.base import Tool
 from llmcore.usage import Usage
 from playground.erasure import delete_contents
 from playground.models import Run
+from playground.numbers import duration
 from playground.services.fork_run import retry_round
 from playground.services.start_run import write_run
 from tests.factories import SnippetFactory, UserFactory
@@ -93,7 +94,11 @@ def test_rounds_of_one_run_are_held_against_each_other(client: Client, user: Use
     html = html_of(client, run, run, 1, 3)
 
     assert "Compare two rounds" in html and "Messages kept 2 of 2" in panel(html)
-    assert "Time between 0.0" in panel(html)
+    asked, answered = run.steps.get(kind="request", round=3), run.steps.get(kind="response", round=1)
+    passed = asked.started_ms - answered.started_ms - answered.duration_ms
+    said = re.search(r"Time between (\S+ s)", panel(html))
+    # By the clock it may be rounded otherwise than by the run's own times.
+    assert said and said[1] in {duration(passed + ms).replace("\N{NO-BREAK SPACE}", " ") for ms in (-1, 0, 1)}
     assert f"a={run.pk}&amp;b={run.pk}&amp;a_round=3&amp;b_round=1" in html
     assert "Messages kept 2 of 2" in panel(html_of(client, run, run))
     backwards = panel(html_of(client, run, run, 3, 1))
