@@ -32,7 +32,7 @@
       put();
       restore(values);
       const same = cards().length === known.size && [...cards()].every((card) => known.has(card.id));
-      if (!same) arrived();
+      if (!same || decided) arrived();
       refocus(held);
       tick();
     },
@@ -53,10 +53,9 @@
 
   // The focus goes to where it was, or to the card that somebody has decided about.
   function refocus(id) {
-    if (document.activeElement !== document.body) return;
     const element = document.getElementById(id) || document.getElementById(decided);
-    if (element) element.focus({ preventScroll: true });
     decided = "";
+    if (element && document.activeElement === document.body) element.focus({ preventScroll: true });
   }
 
   let before = [];
@@ -115,6 +114,9 @@
     if (!open.length) return;
     event.preventDefault();
     const button = open.find((one) => own && own.contains(one));
+    // Whoever presses twice means the same card, which may be decided by now.
+    const late = own && !button && own.hasAttribute("data-arriving");
+    if (late) return;
     if (button) button.click();
     else if (open.length === 1 && !own) open[0].click();
     else open[0].focus();
