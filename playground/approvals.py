@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.models import F
@@ -76,11 +77,10 @@ def close_action(
     if digest:
         RunContent.objects.bulk_create([content_row(run.pk, digest, said)], ignore_conflicts=True)
     _write_step(run, action, kind, by=by, now=now, reason=digest or None, again=again)
-    DecisionRecord.objects.create(
+    audit(
+        kind,
+        by=by,
         at=now,
-        decision=kind,
-        user_id=by.pk if by else None,
-        username=by.get_username() if by else "",
         run_id=run.pk,
         call_id=action.call_id,
         tool=action.tool,
@@ -90,6 +90,17 @@ def close_action(
         again=again,
     )
     return True
+
+
+def audit(kind: DecisionKind, *, by: User | None, at: datetime, **about: Any) -> None:
+    """Add to the record of decisions, which is never changed: `about` are its columns that say what it was about."""
+    DecisionRecord.objects.create(
+        at=at,
+        decision=kind,
+        user_id=by.pk if by else None,
+        username=by.get_username() if by else "",
+        **about,
+    )
 
 
 def _write_step(

@@ -13,7 +13,8 @@ from llmcore import store
 from llmcore.actions.proposals import DecisionKind
 from llmcore.redaction import Redactor
 from playground.access import visible_engine_actions, why_not_decide_engine
-from playground.models import DecisionRecord, EngineAction
+from playground.approvals import audit
+from playground.models import EngineAction
 from playground.privacy import PrivacyLevel
 from playground.services.decide_action import BECAME, DecisionConflict, MayNotDecide
 
@@ -64,11 +65,10 @@ def close_engine_action(
     waiting = EngineAction.objects.filter(pk=action.pk, decision="")
     if not waiting.update(decision=kind, decided_at=now, decided_by=by, **kept(action, reason)):
         return False
-    DecisionRecord.objects.create(
+    audit(
+        kind,
+        by=by,
         at=now,
-        decision=kind,
-        user_id=by.pk if by else None,
-        username=by.get_username() if by else "",
         session=action.session,
         call_id=action.call_id,
         tool=action.tool,
