@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -27,6 +27,7 @@ from llmcore.models import (
     ToolGroupSwitch,
     ToolSwitch,
 )
+from llmcore.redaction import storable
 
 # Stands for a key that isn't needed; it makes a request look as the real one, masked.
 PLACEHOLDER = "key-not-read"
@@ -109,23 +110,30 @@ def summarizer_value(row: Configuration | None, *, read_keys: bool) -> values.Su
     )
 
 
-def load_skills(slugs: Iterable[str]) -> tuple[values.Skill, ...]:
-    """The skills in the given order, disabled ones too; ConfigurationError names those that don't exist."""
+def load_skills(slugs: Iterable[str], found: Mapping[str, values.Skill] | None = None) -> tuple[values.Skill, ...]:
+    """The skills in the given order, disabled ones too; ConfigurationError names those that don't exist. `found` are
+    those of them that were just read."""
     wanted = tuple(slugs)
-    found = {row.slug: skill_value(row) for row in Skill.objects.filter(slug__in=wanted)} if wanted else {}
-    return _in_order("skill", wanted, found)
+    return _in_order("skill", wanted, find_skills(wanted) if found is None else found)
 
 
-def find_skills(slugs: Iterable[str]) -> tuple[values.Skill, ...]:
-    """Those of the skills that still exist."""
-    return tuple(skill_value(row) for row in Skill.objects.filter(slug__in=tuple(slugs)))
-
-
-def load_snippets(slugs: Iterable[str]) -> tuple[values.Snippet, ...]:
-    """The snippets in the given order, disabled ones too; ConfigurationError names those that don't exist."""
+def load_snippets(
+    slugs: Iterable[str], found: Mapping[str, values.Snippet] | None = None
+) -> tuple[values.Snippet, ...]:
+    """As `load_skills`."""
     wanted = tuple(slugs)
-    found = {row.slug: snippet_value(row) for row in Snippet.objects.filter(slug__in=wanted)} if wanted else {}
-    return _in_order("prompt snippet", wanted, found)
+    return _in_order("prompt snippet", wanted, find_snippets(wanted) if found is None else found)
+
+
+def find_skills(slugs: Sequence[str]) -> dict[str, values.Skill]:
+    """Those of the skills that still exist, by slug. Any text may be asked for."""
+    rows = Skill.objects.filter(slug__in=storable(list(slugs))) if slugs else ()
+    return {row.slug: skill_value(row) for row in rows}
+
+
+def find_snippets(slugs: Sequence[str]) -> dict[str, values.Snippet]:
+    rows = Snippet.objects.filter(slug__in=storable(list(slugs))) if slugs else ()
+    return {row.slug: snippet_value(row) for row in rows}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -267,7 +275,7 @@ def _configuration_row(slug: str) -> Configuration:
     try:
         return Configuration.objects.select_related(
             "model__provider", "tool_preset", "summarizer__model__provider"
-        ).get(slug=slug)
+        ).get(slug=storable(slug))
     except Configuration.DoesNotExist:
         raise ConfigurationError(
             f"There is no configuration “{slug}” (any more). Choose another one, or create it in the admin."
@@ -309,7 +317,7 @@ def _limits(row: Configuration) -> values.Limits:
     )
 
 
-def _in_order(kind: str, wanted: Sequence[str], found: dict[str, Value]) -> tuple[Value, ...]:
+def _in_order(kind: str, wanted: Sequence[str], found: Mapping[str, Value]) -> tuple[Value, ...]:
     unknown = [slug for slug in wanted if slug not in found]
     if unknown:
         names = ", ".join(f"“{slug}”" for slug in unknown)

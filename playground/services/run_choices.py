@@ -16,6 +16,7 @@ from llmcore.context.estimator import Estimator
 from llmcore.errors import ConfigurationError
 from llmcore.mcp_servers import every_tool
 from llmcore.messages import ToolSpec
+from llmcore.redaction import storable
 from llmcore.runs.outcome import RunStatus
 from llmcore.tools.base import Tool
 from playground.models import Run
@@ -148,9 +149,9 @@ class RunChoices:
 
 
 def load_run_choices(*, user: User, configuration: str = "") -> RunChoices:
-    """The choices of `user`. An unknown or disabled `configuration` (a slug) gives way to a likely one."""
+    """The choices of `user`. An unknown or disabled `configuration` (a slug, or any text) gives way to a likely one."""
     usable = usable_configurations()
-    row = (configuration and usable.filter(slug=configuration).first()) or _likely(tuple(usable), user)
+    row = (configuration and usable.filter(slug=storable(configuration)).first()) or _likely(tuple(usable), user)
     value, problem = _load(row)
     return RunChoices(
         configuration=row, loaded=value, tool_groups=_tool_groups(value, user) if value else (), problem=problem
