@@ -30,13 +30,21 @@ class VersionRef:
     number: int
 
 
-def keep_versions(
-    *, configuration: str, skills: Sequence[str] = (), snippets: Sequence[str] = ()
-) -> Configuration | None:
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The rows of what a run uses: the configuration with all that it attaches, as `load_configuration` takes it, and
+    the forced texts that there are."""
+
+    configuration: Configuration
+    skills: tuple[Skill, ...]
+    snippets: tuple[Snippet, ...]
+
+
+def keep_versions(*, configuration: str, skills: Sequence[str] = (), snippets: Sequence[str] = ()) -> Kept | None:
     """Keep what these (slugs) say now, as far as no save did: queries, fixtures and scripts change rows without one.
 
-    To be called before a run reads them. Gives the configuration with all that it attaches, as `load_configuration`
-    takes it; unknown names are left to whoever reads them.
+    To be called before a run reads them; nothing where there is no such configuration. Other unknown names are left to
+    whoever reads them.
     """
     rows = Configuration.objects.select_related("model__provider", "tool_preset", "summarizer").prefetch_related(
         "configurationskill_set", "configurationsnippet_set", "configurationfallback_set"
@@ -44,13 +52,15 @@ def keep_versions(
     row = rows.filter(slug=configuration).first()
     if row is None:
         return None
+    forced_skills = tuple(Skill.objects.filter(slug__in=skills)) if skills else ()
+    forced_snippets = tuple(Snippet.objects.filter(slug__in=snippets)) if snippets else ()
     pieces: list[Versioned] = [
         row,
         *(entry.skill for entry in row.configurationskill_set.all()),
         *(entry.snippet for entry in row.configurationsnippet_set.all()),
         *row.tagged_snippets(),
-        *(Skill.objects.filter(slug__in=skills) if skills else ()),
-        *(Snippet.objects.filter(slug__in=snippets) if snippets else ()),
+        *forced_skills,
+        *forced_snippets,
     ]
     # Most runs find everything kept: one look tells.
     kept: defaultdict[tuple[str, int], list[PromptVersion]] = defaultdict(list)
@@ -59,7 +69,7 @@ def keep_versions(
     for piece in pieces:
         if not piece.kept_as(kept[piece.version_kind, piece.pk]):
             piece.keep_version()
-    return row
+    return Kept(row, forced_skills, forced_snippets)
 
 
 def _from_now_on(pieces: Iterable[Versioned]) -> Q:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import transaction
 from django.db.models import F, QuerySet
 
 from llmcore.conf import settings
@@ -44,11 +43,10 @@ def lease_end(now: datetime) -> datetime:
     return now + timedelta(seconds=settings.LLM_LEASE_S)
 
 
-@transaction.atomic
 def claim_run(*, run_id: int, worker: str, now: datetime) -> Claim | None:
     """Make `worker` the driver of a queued run; `None` where it isn't queued (any more)."""
-    waiting = Run.objects.select_for_update(of=("self",)).select_related("user")
-    run = waiting.filter(pk=run_id, status=RunStatus.QUEUED).first()
+    waiting = Run.objects.filter(pk=run_id, status=RunStatus.QUEUED)
+    run = waiting.select_related("user").first()
     if run is None:
         return None
     waited_ms = max(milliseconds(now - run.queued_at), 0.0)
@@ -59,9 +57,10 @@ def claim_run(*, run_id: int, worker: str, now: datetime) -> Claim | None:
         "lease_until": lease_end(now),
         "started_at": run.started_at or now,
         "queue_ms": (run.queue_ms or 0.0) + waited_ms,
-        "revision": run.revision + 1,
     }
-    Run.objects.filter(pk=run_id).update(**columns)
+    # Of several workers who have read it, only one finds it in this attempt: that needs no lock.
+    if not waiting.filter(attempt=run.attempt).update(**columns, revision=F("revision") + 1):
+        return None
     for name, value in columns.items():
         setattr(run, name, value)
     wake_on_commit(run_id)

@@ -28,7 +28,7 @@ def forked_assembly(configuration: Configuration, fork: Fork) -> PromptAssembly:
         segments=forked_segments(fork, messages, Estimator.of(configuration.model)),
         dropped=(),
         fingerprint=digest_of([message.digest for message in messages]),
-        injected_skills=store.find_skills(fork.skills),
+        injected_skills=tuple(store.find_skills(fork.skills).values()),
     )
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection, transaction
@@ -99,7 +100,8 @@ class RunRecording:
         steps = [item for item in items if isinstance(item, Recorded)]
         columns = {"last_sequence": steps[-1].step.sequence, **self._used()} if steps else {}
         searchable = self._searchable.add(item.step for item in steps)
-        self._store(columns, lambda: self._write_rows(items, steps, partial, searchable))
+        contents = {digest: value for item in steps for digest, value in item.contents.items()}
+        self._store(columns, lambda: self._write_rows(items, steps, partial, searchable), contents)
         self._has_partial = partial is not None or (self._has_partial and not answered(steps))
         for item in items:
             if isinstance(item, Barrier):
@@ -180,11 +182,18 @@ class RunRecording:
         }
 
     def _store(
-        self, columns: dict[str, Any], write_rows: Callable[[], None], *, renewing: bool = True, revise: bool = True
+        self,
+        columns: dict[str, Any],
+        write_rows: Callable[[], None],
+        contents: Mapping[str, JSON] = MappingProxyType({}),
+        *,
+        renewing: bool = True,
+        revise: bool = True,
     ) -> None:
-        planned = self._planned
-        if planned is not None:
-            columns = {**planned.columns, **columns}
+        """What is planned goes with it. `contents` are there before `write_rows` writes who refers to them."""
+        if self._planned is not None:
+            columns = {**self._planned.columns, **columns}
+            contents = {**self._planned.contents, **contents}
 
         def store() -> None:
             # Most steps change few of a run's many figures.
@@ -197,8 +206,7 @@ class RunRecording:
                 # First, so that the row is locked: who takes the run over waits, or we find it taken.
                 if not self._row.update(**changed):
                     raise ClaimLost
-                if planned is not None:
-                    self._write_contents(planned.contents)
+                self._write_contents(contents)
                 write_rows()
                 if revise:
                     wake_on_commit(self._claim.run_id)
@@ -223,7 +231,6 @@ class RunRecording:
         self, items: Sequence[Item], steps: Sequence[Recorded], partial: PartialText | None, searchable: bool
     ) -> None:
         run_id = self._claim.run_id
-        self._write_contents({digest: value for item in steps for digest, value in item.contents.items()})
         # What a lost connection left unclear is written again; nobody else writes, so equal keys are equal rows.
         models.RunStep.objects.bulk_create(
             [step_row(run_id, item.step, self._step_data(item.step)) for item in steps], ignore_conflicts=True

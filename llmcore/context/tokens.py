@@ -113,12 +113,18 @@ def _sampled(text: str, pieces: int, piece_chars: int) -> int:
 
 def _count(text: str) -> float:
     tokens = 0.0
-    if not text.isascii():
+    # Most texts that aren't ASCII have no more than a dash or a sign of a currency.
+    if not text.isascii() and _any_script().search(text):
         for script, chars_per_token in _scripts():
             rest = script.sub("", text)
             tokens += (len(text) - len(rest)) / chars_per_token
             text = rest
     return tokens + len(_LATIN.findall(text))
+
+
+@cache
+def _any_script() -> re.Pattern[str]:
+    return re.compile("[" + "".join(ranges for ranges, _chars in _SCRIPTS) + "]")
 
 
 @cache

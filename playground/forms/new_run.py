@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from llmcore import store
 from llmcore.conf import settings
 from llmcore.configuration import ThinkingEffort
 from llmcore.prompts.variables import UnresolvedVariables, VariableUse
@@ -18,6 +19,7 @@ from playground.forms.new_run_options import Option, ParameterInput, ToolOption,
 from playground.forms.raw_capture import RawCapture, capture_raw_field
 from playground.forms.replacements import ReplacementInput
 from playground.forms.variables import VariableInput
+from playground.services.prepare_run import Found
 from playground.services.run_choices import RunChoices, TextChoice, ToolChoice
 from playground.services.start_run import MAX_TITLE_CHARS, OverrideMode, RunRequest
 
@@ -51,6 +53,22 @@ class OrderedChoiceField(forms.MultipleChoiceField):
 
     def clean(self, value: Any) -> list[str]:
         return list(dict.fromkeys(super().clean(value)))
+
+
+class TextsField(OrderedChoiceField):
+    """Some of the stored texts. Only those that were sent in are read: `found`, by slug."""
+
+    def __init__(self, *, find: Callable[[Sequence[str]], Mapping[str, Any]], **options: Any) -> None:
+        super().__init__(**options)
+        self._find = find
+        self.found: Mapping[str, Any] = {}
+
+    def validate(self, value: list[str]) -> None:
+        self.found = self._find(value)
+        super().validate(value)
+
+    def valid_value(self, value: Any) -> bool:
+        return value in self.found
 
 
 class ConfigurationField(forms.ChoiceField):
@@ -88,8 +106,8 @@ class NewRunForm(RawCapture, forms.Form):
         choices=OVERRIDES,
     )
     system_override = TextField(label=_("System prompt override"), required=False)
-    skills = OrderedChoiceField(label=_("Forced skills"), required=False)
-    snippets = OrderedChoiceField(label=_("Forced snippets"), required=False)
+    skills = TextsField(label=_("Forced skills"), required=False, find=store.find_skills)
+    snippets = TextsField(label=_("Forced snippets"), required=False, find=store.find_snippets)
     tools = OrderedChoiceField(label=_("Tools"), required=False)
     tools_of = forms.CharField(required=False)
     max_rounds = forms.IntegerField(label=_("Max rounds"), required=False, min_value=1)
@@ -106,8 +124,6 @@ class NewRunForm(RawCapture, forms.Form):
         if choices.configuration is not None:
             cast(ConfigurationField, self.fields["configuration"]).found = choices.configuration.slug
         self._choices_of("configuration", lambda: [(row.slug, str(row)) for row in choices.configurations])
-        self._choices_of("skills", lambda: [(skill.slug, skill.name) for skill in choices.skills])
-        self._choices_of("snippets", lambda: [(snippet.slug, snippet.name) for snippet in choices.snippets])
         self._choices_of("tools", lambda: [(tool.name, tool.name) for tool in choices.tools])
         replacements.add_fields(self, self._replaceable)
         self._choices_of("thinking", lambda: [("", ""), *((effort, effort) for effort in get_args(ThinkingEffort))])
@@ -165,6 +181,14 @@ class NewRunForm(RawCapture, forms.Form):
         if value not in (None, "") and configuration and not getattr(configuration.model, capability):
             raise forms.ValidationError(_("This model doesn't support it."), code="unsupported")
         return value
+
+    @property
+    def found(self) -> Found | None:
+        """What the valid form names, as it was read to check it."""
+        if self.choices.loaded is None:
+            return None
+        skills, snippets = (getattr(self.fields.get(name), "found", {}) for name in ("skills", "snippets"))
+        return Found(configuration=self.choices.loaded, skills=skills, snippets=snippets)
 
     @property
     def _replaceable(self) -> list[ToolChoice]:

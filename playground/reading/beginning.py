@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
 
 from playground.models import Run
@@ -24,11 +24,11 @@ def is_beginning(run: Run, *, now: datetime) -> bool:
 def await_first_step(run: Run, *, pause: Callable[[], None] | None = None) -> None:
     """Give the first step of a run that is beginning a moment to come, and `run` what came with it. `pause` is called
     between two looks; by default it ends when something happened to the run."""
-    begun = Run.objects.filter(pk=run.pk, last_sequence__gt=0)
+    begun = Run.objects.filter(last_sequence__gt=0)
     deadline = time.monotonic() + PATIENCE_S
     with nullcontext(pause) if pause else pauses(run.pk) as wait:
         while time.monotonic() < deadline:
             wait()
-            if begun.exists():
-                run.refresh_from_db()
+            with suppress(Run.DoesNotExist):
+                run.refresh_from_db(from_queryset=begun)
                 return

@@ -38,7 +38,7 @@ from playground.run_findings import findings_of
 from playground.segments import Segment, first_segment, next_segment
 from playground.services.cancel_run import cancel_run, cancelled_by
 from playground.services.learn_tokens import learn_tokens
-from playground.services.prepare_run import context_for, prepare_run
+from playground.services.prepare_run import Found, context_for, prepare_run
 from playground.services.start_run import RunRequest
 
 logger = logging.getLogger(__name__)
@@ -135,8 +135,11 @@ class Drive:
         if self._goes_on:
             segment = next_segment(self._run)
         else:
-            row = keep_versions(configuration=request.configuration, skills=request.skills, snippets=request.snippets)
-            prepared = prepare_run(request=request, user=self._run.user, row=row, redactor=self._redactor)
+            kept = keep_versions(configuration=request.configuration, skills=request.skills, snippets=request.snippets)
+            found = None
+            if kept is not None and not request.versions:
+                found = Found.of(kept, read_keys=not request.dry_run)
+            prepared = prepare_run(request=request, user=self._run.user, found=found, redactor=self._redactor)
             self._run.plan = prepared.plan()
             self._recording.plan(self._run.plan, prepared.contents(), max_rounds=prepared.state.limits.max_rounds)
             segment = first_segment(prepared)

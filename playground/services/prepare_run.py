@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
 from django.contrib.auth.models import User
 
-from llmcore import models, store
+from llmcore import store
 from llmcore.conf import settings
 from llmcore.configuration import Configuration, Limits, Parameters, Route, Skill, Snippet
 from llmcore.context.estimator import Estimator
@@ -26,7 +26,7 @@ from llmcore.structured.request import Ready, make_ready
 from llmcore.tools.base import Tool, ToolContext
 from llmcore.tools.gate import Gate, decide_gate
 from llmcore.tools.replacement import with_replacements
-from llmcore.versions import Then, VersionRef, versions_of
+from llmcore.versions import Kept, Then, VersionRef, versions_of
 from llmcore.workspaces import workspace_named
 from playground.forked_prompt import forked_assembly, requested_tools, used_before
 from playground.services.start_run import RunRequest, cleaned, rounds_allowed
@@ -72,22 +72,40 @@ class PreparedRun:
         return {message.digest: message.json for message in self.state.messages}
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """What a request names, where it was just read: its configuration, and by slug those of its forced texts that there
+    are. It is as stored now, so it says nothing to a request that names versions."""
+
+    configuration: Configuration
+    skills: Mapping[str, Skill]
+    snippets: Mapping[str, Snippet]
+
+    @classmethod
+    def of(cls, kept: Kept, *, read_keys: bool) -> Self:
+        return cls(
+            configuration=store.load_configuration(kept.configuration, read_keys=read_keys),
+            skills={row.slug: store.skill_value(row) for row in kept.skills},
+            snippets={row.slug: store.snippet_value(row) for row in kept.snippets},
+        )
+
+
 def prepare_run(
     *,
     request: RunRequest,
     user: User | None,
     draft: bool = False,
-    row: models.Configuration | None = None,
+    found: Found | None = None,
     redactor: Redactor | None = None,
 ) -> PreparedRun:
     """ConfigurationError says what to change where a run can't start as asked. Makes no call and writes nothing.
 
     A dry run needs no key: where it can't be read, a placeholder stands for it (masked like the key itself). In a
-    `draft` variables may still be without a value. `row` is the stored configuration that it asks for, `redactor` one
-    that knows this site's secrets, where they were just read.
+    `draft` variables may still be without a value. `redactor` is one that knows this site's secrets, where they were
+    just read.
     """
     request = cleaned(request, redactor or Redactor(store.secret_values()))
-    stored, skills, snippets = load_pieces(request, row)
+    stored, skills, snippets = load_pieces(request, found)
     configuration, ready = as_requested(stored, request), None
     state = request.fork.state if request.fork else RunState(messages=())
     if request.fork is not None:
@@ -140,6 +158,7 @@ def assembled(
     snippets: tuple[Snippet, ...],
     *,
     draft: bool = False,
+    estimate: Callable[[str], int] | None = None,
 ) -> PromptAssembly:
     """The prompt of a run that begins at its beginning."""
     return assemble(
@@ -155,41 +174,42 @@ def assembled(
             fill_conversation=True,
         ),
         draft=draft,
+        estimate=estimate,
     )
 
 
 def refuse_unresolved(
-    request: RunRequest, loaded: Configuration | None = None, redactor: Redactor | None = None
+    request: RunRequest, found: Found | None = None, redactor: Redactor | None = None
 ) -> tuple[str, ...]:
     """UnresolvedVariables where the run would lack a value, before a run is written; else the names of the values
     that nothing asks for. Whatever else is wrong with the request is left to the run, which says so and keeps it;
-    but a prompt of a pack that can't be made of what it was given is a ConfigurationError here. `loaded` is the stored
-    configuration that it asks for, `redactor` one that knows this site's secrets, where they were just read."""
+    but a prompt of a pack that can't be made of what it was given is a ConfigurationError here. `redactor`
+    is one that knows this site's secrets, where they were just read."""
     if request.fork is not None:
         return ()
     request = cleaned(replace(request, dry_run=True), redactor or Redactor(store.secret_values()))
     try:
-        configuration, skills, snippets = load_pieces(request, loaded)
+        configuration, skills, snippets = load_pieces(request, found)
     except ConfigurationError:
         return ()
     if request.structured is not None:
         ready_of(request.structured, request, configuration)
         return ()
-    return assembled(configuration, request, skills, snippets).unused_values
+    # Nobody asks for its tokens.
+    return assembled(configuration, request, skills, snippets, estimate=lambda text: 0).unused_values
 
 
 def load_pieces(
-    request: RunRequest, found: models.Configuration | Configuration | None = None
+    request: RunRequest, found: Found | None = None
 ) -> tuple[Configuration, tuple[Skill, ...], tuple[Snippet, ...]]:
-    """The configuration, and what the request forces: as stored, or in the versions that it names. The stored
-    configuration may have been `found`, as a row or loaded."""
+    """The configuration, and what the request forces: as stored, or in the versions that it names."""
     read_keys = not request.dry_run
     if not request.versions:
-        if isinstance(found, Configuration):
-            stored = found
-        else:
-            stored = store.load_configuration(found or request.configuration, read_keys=read_keys)
-        return stored, store.load_skills(request.skills), store.load_snippets(request.snippets)
+        if found is None:
+            stored = store.load_configuration(request.configuration, read_keys=read_keys)
+            return stored, store.load_skills(request.skills), store.load_snippets(request.snippets)
+        skills = store.load_skills(request.skills, found.skills)
+        return found.configuration, skills, store.load_snippets(request.snippets, found.snippets)
     then = Then(VersionRef(*ref) for ref in request.versions)
     stored = then.configuration(request.configuration, read_keys=read_keys)
     return stored, then.skills(request.skills), then.snippets(request.snippets)

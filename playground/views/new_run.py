@@ -125,7 +125,7 @@ def started(request: StaffRequest, form: NewRunForm, parent: Run | None) -> Run 
     try:
         earlier = RunRequest.from_json(parent.request) if parent else None
         asked = with_recordings(asked, by=request.user, earlier=earlier)
-        return start_complete_run(request=asked, by=request.user, parent=parent, loaded=form.choices.loaded)
+        return start_complete_run(request=asked, by=request.user, parent=parent, found=form.found)
     except NotRecorded as error:
         form.add_error("recorded_from", str(error))
         return None

@@ -72,7 +72,9 @@
       const round = row.parentElement.closest(".pg-round");
       if (round) expand(round, true);
       mark(row);
-      reveal(row, byReader);
+      // When the page opens, not before the browser has laid it out for its first frame anyway.
+      if (byReader) reveal(row, byReader);
+      else requestAnimationFrame(() => reveal(row, byReader));
       if (focus) row.focus({ preventScroll: true });
     }
     state.step = Number(step);

@@ -44,7 +44,7 @@ def empty_environment(settings: Any) -> dict[str, str]:
 
 
 def look_at(double: OllamaDouble) -> Enrolled:
-    (enrolled,) = detect(timeout_s=5.0, places=[at(double.base_url, OLLAMA)]).enrolled
+    (enrolled,) = detect(timeout_s=30.0, places=[at(double.base_url, OLLAMA)]).enrolled
     return enrolled
 
 
@@ -197,8 +197,8 @@ def test_the_command_says_what_it_found(ollama: OllamaDouble, empty_environment:
     empty_environment["OPENAI_API_KEY"] = KEY
     settings.LLM_OLLAMA_HOST = f"127.0.0.1:{ollama.port}"
     first, second = StringIO(), StringIO()
-    call_command("llm_detect", timeout=2.0, stdout=first)
-    call_command("llm_detect", timeout=2.0, stdout=second)
+    call_command("llm_detect", timeout=30.0, stdout=first)
+    call_command("llm_detect", timeout=30.0, stdout=second)
     assert f"Ollama, at 127.0.0.1:{ollama.port}: 2 models, 2 entered now" in first.getvalue()
     assert "OpenAI, with the key in OPENAI_API_KEY" in first.getvalue() and "llama3.2" in first.getvalue()
     assert f"Ollama, at 127.0.0.1:{ollama.port}: 2 models, nothing new" in second.getvalue()

@@ -193,7 +193,7 @@ def test_a_huge_file_is_neither_read_nor_replaced(root: Path, context: ToolConte
     started = time.monotonic()
     with pytest.raises(ToolError, match="500,000,000,000 bytes"):
         write_file(context, "scratch/huge", "x")
-    assert time.monotonic() - started < 1 and (root / "scratch/huge").stat().st_size == 500_000_000_000
+    assert time.monotonic() - started < 20 and (root / "scratch/huge").stat().st_size == 500_000_000_000
 
 
 def test_half_a_surrogate_pair_is_no_text(context: ToolContext) -> None:

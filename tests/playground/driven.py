@@ -21,7 +21,7 @@ from playground.services.drive_run import drive_run
 from playground.services.start_run import RunRequest, write_run
 from tests.factories import ConfigurationFactory, LanguageModelFactory, ProviderFactory
 
-WAIT_S = 15.0
+WAIT_S = 60.0
 
 # The steps of a request that gets as far as being sent, of a round that ends with an answer, and of one with a call.
 SENT = ["request", "context"]

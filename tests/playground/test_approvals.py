@@ -151,7 +151,7 @@ def test_of_two_who_decide_at_once_one_wins(done: Counter[str]) -> None:  # P3
         start, outcomes = threading.Barrier(4), []
 
         def attempt(kind: DecisionKind) -> None:
-            start.wait(10)
+            start.wait(60)
             try:
                 decide_action(run=run, action_id=action.pk, digest=action.turn_digest, kind=kind, by=run.user)
                 outcomes.append(kind.value)

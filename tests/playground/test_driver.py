@@ -30,7 +30,17 @@ from playground.services.prepare_run import prepare_run
 from playground.services.start_run import write_run
 from playground.services.sweep import sweep
 from tests.factories import UserFactory
-from tests.playground.driven import ANSWERED, CALLED, SENT, call, in_background, script, site_tool, wait_for
+from tests.playground.driven import (
+    ANSWERED,
+    CALLED,
+    SENT,
+    WAIT_S,
+    call,
+    in_background,
+    script,
+    site_tool,
+    wait_for,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -54,7 +64,7 @@ class Gated:
     def _run(self) -> str:
         self.calls += 1
         self.begun.release()
-        assert self.let_go.wait(15)
+        assert self.let_go.wait(WAIT_S)
         return "Done."
 
 
@@ -285,7 +295,7 @@ def test_a_run_stops_while_a_tool_runs_and_says_so(write: Gated) -> None:  # D2
     with script(Turn(tool_calls=(call("gated"),)), tool_groups=["test"]) as model:
         run = write_run(request=model.request(), by=None)
         with driving(run):
-            assert write.begun.acquire(timeout=15)
+            assert write.begun.acquire(timeout=WAIT_S)
             cancel_run(run=run, by=None, now=timezone.now())
             wait_for(lambda: Run.objects.get(pk=run.pk).status == "cancelled")
     result = run.steps.get(kind="tool_result")
@@ -442,7 +452,7 @@ def test_a_write_in_flight_is_named_and_never_repeated(write: Gated) -> None:  #
     with script(*turns, tool_groups=["test"]) as model:
         run = write_run(request=model.request(), by=None)
         with driving(run):
-            assert write.begun.acquire(timeout=15)
+            assert write.begun.acquire(timeout=WAIT_S)
             lose_worker(run)
             assert "A write was in flight: “gated”" in run.detail
             assert "will not be repeated" in run.detail
@@ -517,7 +527,7 @@ def test_a_tool_that_was_switched_off_meanwhile_is_not_called_when_a_run_goes_on
     with site_tool(gated.tool), script(*turns, tool_groups=["test"]) as model:
         run = write_run(request=model.request(), by=None)
         with driving(run):
-            assert gated.begun.acquire(timeout=15)
+            assert gated.begun.acquire(timeout=WAIT_S)
             wait_for(lambda: "tool_call" in kinds(run))
             lose_worker(run)
             gated.let_go.set()

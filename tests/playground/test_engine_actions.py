@@ -88,7 +88,7 @@ def in_threads(*work: Callable[[], Any]) -> list[Any]:
 
     def run(each: Callable[[], Any]) -> Any:
         try:
-            start.wait(10)
+            start.wait(60)
             return each()
         finally:
             connections.close_all()

@@ -25,7 +25,7 @@ LM_STUDIO = next(server for server in LOCAL_SERVERS if server.name == "LM Studio
 
 def find(server: LocalServer, url: str) -> FoundProvider:
     place = replace(server, port=int(url.removesuffix("/v1").rpartition(":")[2]))
-    (enrolled,) = detect(timeout_s=5.0, places=[place]).enrolled
+    (enrolled,) = detect(timeout_s=30.0, places=[place]).enrolled
     return enrolled.found
 
 

@@ -30,7 +30,7 @@ from playground.views import live
 from tests.factories import UserFactory
 from tests.playground.recorded import RecordedRun, finished_run, lookup
 
-WAIT_S = 10
+WAIT_S = 60
 
 
 @pytest.fixture

@@ -109,7 +109,8 @@ def test_a_run_looks_once_for_what_is_kept_already(django_assert_num_queries: An
         # The configuration, its skills, snippets and fallbacks, the forced skill, and all their versions.
         with django_assert_num_queries(6):
             found = keep_versions(configuration=row.slug, skills=[forced.slug])
-        assert found == row and found.version == 2
+        assert found and found.configuration == row and found.configuration.version == 2
+        assert found.skills == (forced,)
     assert keep_versions(configuration="gone") is None
 
 

@@ -56,7 +56,7 @@ def test_of_decisions_at_the_same_moment_one_counts(
     start = threading.Barrier(len(browsers))
 
     def send(visitor: Visitor, kind: str) -> tuple[str, int]:
-        start.wait(30)
+        start.wait(60)
         return kind, visitor.post(address, {**form, "decision": kind}).status_code
 
     with ThreadPoolExecutor(len(browsers)) as pool:
