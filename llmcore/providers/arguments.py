@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from llmcore.messages import JSON
@@ -13,6 +13,8 @@ Schema = Mapping[str, Any]
 
 # A schema that refers to itself would be followed for ever.
 MAX_REFERENCES = 8
+# A few lines of a schema can fork at each line. Of one with more alternatives than this, nothing is taken for granted.
+MAX_VARIANTS = 200
 
 
 def read_arguments(raw: JSON, schema: Schema | None = None) -> tuple[dict[str, JSON] | None, str | None]:
@@ -48,31 +50,45 @@ def _may_hold_surrogates(raw: JSON) -> bool:
     return not isinstance(raw, str) or not raw.isascii() or "\\u" in raw
 
 
-def unwrap_nested(value: JSON, schema: Schema, root: Schema | None = None) -> JSON:
+def unwrap_nested(value: JSON, schema: Schema) -> JSON:
     """Replace a string that holds JSON where `schema` wants an array or an object, and nothing else would do.
 
     Where the schema also allows a string, or says nothing, the string stays what it is.
     """
-    root = schema if root is None else root
-    variants = list(_variants(schema, root))
-    if isinstance(value, str):
-        return _unwrapped(value, variants)
-    if isinstance(value, dict):
-        return {name: _unwrapped_member(item, name, variants, root) for name, item in value.items()}
-    if isinstance(value, list):
-        items = [variant["items"] for variant in variants if isinstance(variant.get("items"), dict)]
-        return [unwrap_nested(item, items[0], root) for item in value] if len(items) == 1 else value
-    return value
+    return _Unwrapping(schema).unwrap(value, schema)
 
 
-def _unwrapped_member(item: JSON, name: str, variants: list[Schema], root: Schema) -> JSON:
-    schemas = [
-        schema
-        for variant in variants
-        if isinstance(properties := variant.get("properties"), dict)
-        and isinstance(schema := properties.get(name), dict)
-    ]
-    return unwrap_nested(item, schemas[0], root) if len(schemas) == 1 else item
+class _Unwrapping:
+    """The walk through one value, which looks at each part of the schema once, however many values it is for."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._known: dict[int, list[Schema]] = {}
+
+    def unwrap(self, value: JSON, schema: Schema) -> JSON:
+        variants = self._variants(schema)
+        if isinstance(value, str):
+            return _unwrapped(value, variants)
+        if isinstance(value, dict):
+            return {name: self._member(item, name, variants) for name, item in value.items()}
+        if isinstance(value, list):
+            items = [variant["items"] for variant in variants if isinstance(variant.get("items"), dict)]
+            return [self.unwrap(item, items[0]) for item in value] if len(items) == 1 else value
+        return value
+
+    def _member(self, item: JSON, name: str, variants: list[Schema]) -> JSON:
+        schemas = [
+            schema
+            for variant in variants
+            if isinstance(properties := variant.get("properties"), dict)
+            and isinstance(schema := properties.get(name), dict)
+        ]
+        return self.unwrap(item, schemas[0]) if len(schemas) == 1 else item
+
+    def _variants(self, schema: Schema) -> list[Schema]:
+        if (known := self._known.get(id(schema))) is None:
+            known = self._known[id(schema)] = variants_of(schema, self._root)
+        return known
 
 
 def _unwrapped(text: str, variants: list[Schema]) -> JSON:
@@ -97,20 +113,31 @@ def _types(schema: Schema) -> list[str]:
     return ["any"]
 
 
-def _variants(schema: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
-    """The schema, or its alternatives, with local references followed."""
+def variants_of(schema: Schema, root: Schema) -> list[Schema]:
+    """The schema, or its alternatives, with local references followed: each once, however many ways lead to it."""
+    settled: dict[int, Schema] = {}
+    level = {id(schema): schema}
+    for _ in range(MAX_REFERENCES):
+        following: dict[int, Schema] = {}
+        for each in level.values():
+            alternatives = _alternatives(each, root)
+            if alternatives is None:
+                settled[id(each)] = each
+            elif len(settled) + len(following) + len(alternatives) > MAX_VARIANTS:
+                return [{}]
+            else:
+                following.update((id(inner), inner) for inner in alternatives if isinstance(inner, dict))
+        level = following
+    return list((settled | level).values())
+
+
+def _alternatives(schema: Schema, root: Schema) -> list[Any] | None:
+    """What a schema refers to, or offers, in its place; `None` where it speaks for itself."""
     reference = schema.get("$ref")
-    if isinstance(reference, str) and depth < MAX_REFERENCES:
-        yield from _variants(_referenced(reference, root), root, depth + 1)
-        return
-    for key in ("anyOf", "oneOf"):
-        alternatives = schema.get(key)
-        if isinstance(alternatives, list) and "type" not in schema and depth < MAX_REFERENCES:
-            for alternative in alternatives:
-                if isinstance(alternative, dict):
-                    yield from _variants(alternative, root, depth + 1)
-            return
-    yield schema
+    if isinstance(reference, str):
+        return [_referenced(reference, root)]
+    found = (schema.get(key) for key in ("anyOf", "oneOf") if "type" not in schema)
+    return next((alternatives for alternatives in found if isinstance(alternatives, list)), None)
 
 
 def _referenced(reference: str, root: Schema) -> Schema:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 
 from llmcore.messages import JSON
 
@@ -151,23 +152,34 @@ def is_recursive(schema: JSON) -> bool:
         for name, inner in (schema.get(keyword) or {}).items():
             definitions[f"#/{keyword}/{name}"] = inner
 
-    def leads(reference: str, path: tuple[str, ...]) -> bool:
-        if reference in path:
+    leads: dict[str, list[str]] = {}
+    waiting = ["#"]
+    while waiting:
+        reference = waiting.pop()
+        if reference not in definitions:
+            # Of a place that isn't known here, nothing is taken for granted.
             return True
-        # Of a place that isn't known here, nothing is taken for granted.
-        return reference not in definitions or any(
-            leads(inner, (*path, reference)) for inner in references(definitions[reference])
-        )
-
-    return any(leads(reference, ("#",)) for reference in references(schema))
+        if reference not in leads:
+            leads[reference] = references(definitions[reference])
+            waiting += leads[reference]
+    try:
+        # Each reference is looked at once, on however many ways it is reached.
+        TopologicalSorter(leads).prepare()
+    except CycleError:
+        return True
+    return False
 
 
 def references(schema: JSON) -> list[str]:
     """The references in a schema, without those in its definitions."""
-    if isinstance(schema, list):
-        return [found for item in schema for found in references(item)]
-    if not isinstance(schema, dict):
-        return []
-    own = [schema["$ref"]] if isinstance(schema.get("$ref"), str) else []
-    inner = (value for name, value in schema.items() if name not in ("$defs", "definitions"))
-    return own + [found for value in inner for found in references(value)]
+    found = []
+    waiting = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if isinstance(reference := value.get("$ref"), str):
+                found.append(reference)
+            waiting += (inner for name, inner in value.items() if name not in ("$defs", "definitions"))
+        elif isinstance(value, list):
+            waiting += value
+    return found
