@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.db import transaction
+from django.db.models import QuerySet
 
 from llmcore.conf import no_environment, settings
 from llmcore.configuration import Secret
+from llmcore.database_access import FixedQuery
 from llmcore.errors import ConfigurationError, SecretUnavailable
 from llmcore.models import MCPServer, Provider
 from llmcore.models.base_url import host_of
@@ -109,13 +112,20 @@ def read_key(remote: Remote) -> Secret:
     return Secret(key)
 
 
-def readable_keys() -> Iterator[str]:
-    """Every key that this process can read, wherever it may be sent; unreadable ones are passed over."""
+def _keys() -> QuerySet[Any, tuple[Any, ...]]:
     first, *others = (
         kind._default_manager.order_by().values_list("name", "encrypted_key", "key_env") for kind in KINDS
     )
-    # One query: it is on the way of each run that somebody waits for. Of which kind a key is doesn't matter here.
-    for name, encrypted_key, key_env in first.union(*others, all=True):
+    return first.union(*others, all=True)
+
+
+_KEYS = FixedQuery(_keys)
+
+
+def readable_keys() -> Iterator[str]:
+    """Every key that this process can read, wherever it may be sent; unreadable ones are passed over."""
+    # Of which kind a key is doesn't matter here.
+    for name, encrypted_key, key_env in _KEYS.rows():
         remote = Provider(name=name, encrypted_key=encrypted_key, key_env=key_env)
         try:
             if remote.encrypted_key:

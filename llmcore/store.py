@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from django.db.models import QuerySet
 from django.db.models import Value as Constant
 
 from llmcore import configuration as values
@@ -14,6 +15,7 @@ from llmcore.actions.policy import Actor, Policy, Rule, Ruling
 from llmcore.conf import MIN_SECRET_LENGTH, settings
 from llmcore.context.learning import correction
 from llmcore.context.tokenizers import vocabulary_of
+from llmcore.database_access import FixedQuery
 from llmcore.errors import ConfigurationError
 from llmcore.keys import has_key, read_key, readable_keys
 from llmcore.mcp_commands import mcp_commands
@@ -144,13 +146,21 @@ class Switches:
     disabled_groups: set[str]
 
 
-def load_switches() -> Switches:
-    """In one query: it is on the way of each run that somebody waits for."""
+def _switched_off() -> QuerySet[Any, tuple[Any, ...]]:
     tools, groups = (
         model.objects.filter(enabled=False).order_by().values_list(Constant(kind), "name")
         for kind, model in (("tool", ToolSwitch), ("group", ToolGroupSwitch))
     )
-    off = list(tools.union(groups, all=True))
+    return tools.union(groups, all=True)
+
+
+_SWITCHED_OFF = FixedQuery(_switched_off)
+_RULE_COLUMNS = ("name", "ruling", "tool", "argument", "pattern", "user_id", "group_id", "id")
+_RULES = FixedQuery(lambda: ActionRule.objects.filter(enabled=True).values_list(*_RULE_COLUMNS))
+
+
+def load_switches() -> Switches:
+    off = _SWITCHED_OFF.rows()
     return Switches(
         disabled_tools={name for kind, name in off if kind == "tool"},
         disabled_groups={name for kind, name in off if kind == "group"},
@@ -159,7 +169,8 @@ def load_switches() -> Switches:
 
 def load_policy(user: Any) -> Policy:
     """The rules of this site for the calls that act for `user`; for nobody, if that is None."""
-    rules = tuple(rule_value(row) for row in ActionRule.objects.filter(enabled=True))
+    columns = (dict(zip(_RULE_COLUMNS, row, strict=True)) for row in _RULES.rows())
+    rules = tuple(Rule(**{**rule, "ruling": Ruling(rule["ruling"])}) for rule in columns)
     return Policy(rules=rules, actor=actor_of(user, {rule.group_id for rule in rules} - {None}))
 
 
@@ -169,19 +180,6 @@ def actor_of(user: Any, named: Collection[int | None]) -> Actor:
         return Actor()
     groups = user.groups.filter(pk__in=named).values_list("pk", flat=True) if named else ()
     return Actor(user_id=user.pk, group_ids=frozenset(groups))
-
-
-def rule_value(row: ActionRule) -> Rule:
-    return Rule(
-        name=row.name,
-        ruling=Ruling(row.ruling),
-        tool=row.tool,
-        argument=row.argument,
-        pattern=row.pattern,
-        user_id=row.user_id,
-        group_id=row.group_id,
-        id=row.pk,
-    )
 
 
 def secret_values() -> list[str]:
