@@ -54,14 +54,20 @@ def may_annotate(user: User, run: Run) -> bool:
     return run.user_id == user.pk or user.has_perm("playground.annotate_all_runs")
 
 
+def may_see(user: User, run: Run) -> bool:
+    """Whether `run` is one of `visible_runs`, without a query."""
+    own = user.pk is not None and run.user_id == user.pk
+    return user.has_perm("playground.view_all_runs") or (own and user.has_perm("playground.view_run"))
+
+
 def may_see_raw(user: User, run: Run) -> bool:
     """Raw requests and responses need `view_raw`, on top of the right to see the run."""
-    return user.has_perm("playground.view_raw") and visible_runs(user).filter(pk=run.pk).exists()
+    return user.has_perm("playground.view_raw") and may_see(user, run)
 
 
 def why_not_decide(user: User, run: Run, action: ProposedAction) -> str:
     """Why `user` can't approve or deny what `run` proposes, in a sentence; empty where they can."""
-    if not visible_runs(user).filter(pk=run.pk).exists():
+    if not may_see(user, run):
         return "You may not see this run."
     return why_not_decide_seen(user, run, action)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from llmcore.prompts.layout import Difference, first_difference
 from llmcore.trace import StepKind
-from playground.access import visible_runs
+from playground.access import may_see
 from playground.models import Run, RunStep
 from playground.reading.exact_body import built_body, layout_of, may_build, stored_body
 from playground.reading.step_record import StepRecord
@@ -25,9 +25,9 @@ class DryRunMatch:
     difference: Difference | None = None
 
 
-def matches_dry_run(run: Run, *, user: Any) -> DryRunMatch | None:
-    """By the hashes alone, which are always kept. `None` for a run that was started otherwise or has sent nothing."""
-    dry = _dry_run_of(run)
+def matches_dry_run(run: Run, dry: Run | None, *, user: Any) -> DryRunMatch | None:
+    """By the hashes alone, which are always kept. `dry` is its `dry_run_of`; `None` for a run that was started
+    otherwise or has sent nothing."""
     if dry is None:
         return None
     shown, sent = (_first_request(one) for one in (dry, run))
@@ -36,7 +36,7 @@ def matches_dry_run(run: Run, *, user: Any) -> DryRunMatch | None:
     return DryRunMatch(
         dry=dry,
         same=shown["body_sha256"] == sent["body_sha256"],
-        visible=visible_runs(user).filter(pk=dry.pk).exists(),
+        visible=may_see(user, dry),
         sizes=(shown["body_bytes"], sent["body_bytes"]),
     )
 
@@ -46,7 +46,7 @@ def match_of_request(record: StepRecord) -> DryRunMatch | None:
     the first."""
     if record.kind != StepKind.REQUEST or record.request_before() is not None:
         return None
-    match = matches_dry_run(record.run, user=record.user)
+    match = matches_dry_run(record.run, dry_run_of(record.run, parent_of(record.run)), user=record.user)
     if match is None or match.same or not match.visible:
         return match
     return DryRunMatch(
@@ -65,10 +65,14 @@ def _difference(dry: Run, record: StepRecord) -> Difference | None:
     return first_difference(then, now) if then and now else None
 
 
-def _dry_run_of(run: Run) -> Run | None:
-    if run.parent_id is None or run.dry_run:
-        return None
-    return Run.objects.filter(pk=run.parent_id, dry_run=True).first()
+def parent_of(run: Run) -> Run | None:
+    """The run that this one was made from, without what is large of it."""
+    return Run.objects.only("user", "dry_run").filter(pk=run.parent_id).first() if run.parent_id else None
+
+
+def dry_run_of(run: Run, parent: Run | None) -> Run | None:
+    """The dry run that this one was started from."""
+    return parent if parent is not None and parent.dry_run and not run.dry_run else None
 
 
 def _first_request(run: Run) -> dict[str, Any] | None:

@@ -8,10 +8,10 @@ from typing import Any
 
 from llmcore.runs.fork import Fork, differences, without_contents
 from llmcore.runs.state import RunState
-from playground.access import visible_runs
+from playground.access import may_see, visible_runs
 from playground.models import Run
 from playground.reading.compare.sides import run_before
-from playground.reading.dry_run import matches_dry_run
+from playground.reading.dry_run import dry_run_of, matches_dry_run, parent_of
 from playground.services.fork_run import retryable, why_not_fork
 from playground.services.run_for_real import why_not_for_real
 
@@ -40,44 +40,42 @@ class Child:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Relatives:
-    """The runs around one that the reader may see: what it was made from, the one before it with the same
-    configuration, and what was made from it, a few more than are shown."""
+class Surroundings:
+    """What stands around a run and is the same however far it is: its tags and, of the runs that the reader may see,
+    what it was made from, the one before it with the same configuration, and what was made from it, a few more than
+    are shown. `dry` is the dry run that it was started from, whoever may see that."""
 
+    tags: tuple[str, ...]
     parent: int | None
     before: int | None
     children: tuple[Child, ...]
+    dry: Run | None
 
 
-def read_relatives(run: Run, *, user: Any) -> Relatives:
+def read_surroundings(run: Run, *, user: Any) -> Surroundings:
     children = visible_runs(user).filter(parent=run.pk).order_by("pk").values_list("pk", "forked_at_round")
-    return Relatives(
-        parent=visible_parent(run, user=user),
+    parent = parent_of(run)
+    return Surroundings(
+        tags=tuple(tag.name for tag in run.tags.all()),
+        parent=parent.pk if parent and may_see(user, parent) else None,
         before=run_before(run, user=user),
         children=tuple(Child(pk=pk, round=round) for pk, round in children[: SHOWN + 1]),
+        dry=dry_run_of(run, parent),
     )
 
 
-def read_family(run: Run, *, user: Any, relatives: Relatives | None = None) -> dict[str, Any]:
-    """`relatives` where they were just read: unlike the rest, they are the same however far the run is."""
-    relatives = relatives or read_relatives(run, user=user)
+def read_family(run: Run, *, user: Any, around: Surroundings) -> dict[str, Any]:
     return {
-        "compare_parent": relatives.parent,
-        "compare_before": None if relatives.before == relatives.parent else relatives.before,
-        "match": matches_dry_run(run, user=user),
+        "compare_parent": around.parent,
+        "compare_before": None if around.before == around.parent else around.before,
+        "match": matches_dry_run(run, around.dry, user=user),
         "why_not_for_real": why_not_for_real(run),
-        "forked_from": forked_from(run, shown=relatives.parent is not None),
-        "children": relatives.children[:SHOWN],
-        "more_children": len(relatives.children) > SHOWN,
+        "forked_from": forked_from(run, shown=around.parent is not None),
+        "children": around.children[:SHOWN],
+        "more_children": len(around.children) > SHOWN,
         "may_fork": user.has_perm("playground.add_run") and not why_not_fork(run),
         "retry_round": run.rounds if user.has_perm("playground.add_run") and retryable(run) else None,
     }
-
-
-def visible_parent(run: Run, *, user: Any) -> int | None:
-    """The run that this one was made from, if the reader may see it."""
-    seen = run.parent_id is not None and visible_runs(user).filter(pk=run.parent_id).exists()
-    return run.parent_id if seen else None
 
 
 def forked_from(run: Run, *, shown: bool) -> ForkedFrom | None:

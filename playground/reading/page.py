@@ -18,7 +18,7 @@ from playground.reading.approvals import read_waiting
 from playground.reading.artifacts import read_artifacts
 from playground.reading.boxes import byte_size
 from playground.reading.cache_misses import mark_cache_misses
-from playground.reading.family import Relatives, read_family
+from playground.reading.family import Surroundings, read_family, read_surroundings
 from playground.reading.lines import START, Line, StepList
 from playground.reading.notes import end_note
 from playground.reading.overview import read_overview
@@ -65,7 +65,7 @@ def read_page(
     now: datetime,
     at: int | None = None,
     filter: StepFilter = ALL_STEPS,
-    relatives: Relatives | None = None,
+    around: Surroundings | None = None,
 ) -> dict[str, Any]:
     """The context of the page, with the lines around `at` in its step list; by default around the line to open."""
     rows = load_rows(RunStep.objects.filter(run=run))
@@ -87,19 +87,19 @@ def read_page(
         "artifacts": read_artifacts(run, steps, rows),
         "note_digest": digest_of_note(run.note),
         "open_step": open_step,
-        "step_actions": actions_of(run, shown, user=user),
+        "step_actions": actions_of(run, shown, user=user, rows=rows),
         "waiting": read_waiting(run, user=user, now=now),
         "waiting_call": read_waiting_call(partial, plan),
         "since": read_since(run, user=user),
-        **read_head(run, user=user, relatives=relatives),
+        **read_head(run, user=user, around=around),
     }
 
 
-def actions_of(run: Run, sequence: int, *, user: Any) -> StepActions | None:
+def actions_of(run: Run, sequence: int, *, user: Any, rows: Sequence[StepRow]) -> StepActions | None:
     """What can be done with the step that the page opens on, so that its head is whole from the start; `None` where
     there is no such step."""
     try:
-        return read_actions(StepRecord(run, sequence, user=user))
+        return read_actions(StepRecord(run, sequence, user=user, rows=rows))
     except LookupError:
         return None
 
@@ -138,13 +138,15 @@ def window_of(
     }
 
 
-def read_head(run: Run, *, user: Any, relatives: Relatives | None = None) -> dict[str, Any]:
-    """What the head of the page depends on: the state of the run, and what the reader may do about it."""
+def read_head(run: Run, *, user: Any, around: Surroundings | None = None) -> dict[str, Any]:
+    """What the head of the page depends on: the state of the run, and what the reader may do about it. `around` is what
+    stands around it, where that was just read."""
     live = is_live(run)
+    around = around or read_surroundings(run, user=user)
     return {
         "run": run,
         "live": live,
-        "tags": [tag.name for tag in run.tags.all()],
+        "tags": list(around.tags),
         "may_annotate": access.may_annotate(user, run),
         "may_start": user.has_perm("playground.add_run"),
         "may_cancel": live and access.may_cancel(user, run),
@@ -153,7 +155,7 @@ def read_head(run: Run, *, user: Any, relatives: Relatives | None = None) -> dic
         "contents_gone": contents_deletion(run),
         "redacted": redaction(run),
         "configuration_url": configuration_url(run, user),
-        **read_family(run, user=user, relatives=relatives),
+        **read_family(run, user=user, around=around),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -25,13 +25,14 @@ REQUESTS = (StepKind.REQUEST.value, StepKind.ASSEMBLED.value)
 class StepRecord:
     """The line that step `sequence` belongs to, with the steps of its round around it.
 
-    `user` is who reads it. LookupError where there is no such step.
+    `user` is who reads it, `rows` are all steps of the run where they were just read. LookupError where there is no
+    such step.
     """
 
-    def __init__(self, run: Run, sequence: int, *, user: Any) -> None:
+    def __init__(self, run: Run, sequence: int, *, user: Any, rows: Sequence[StepRow] | None = None) -> None:
         self.run = run
         self.user = user
-        self.rows: list[StepRow] = [] if sequence == START else _rows_around(run, sequence)
+        self.rows: list[StepRow] = [] if sequence == START else _rows_around(run, sequence, rows)
         self.lines: list[Line] = [queued_line(run)] if sequence == START else read_lines(run, self.rows)
         found = next((line for line in self.lines if sequence in line.steps), None)
         if found is None:
@@ -153,7 +154,10 @@ class StepRecord:
         return next(row for row in self.rows if row.sequence == sequence)
 
 
-def _rows_around(run: Run, sequence: int) -> list[StepRow]:
+def _rows_around(run: Run, sequence: int, rows: Sequence[StepRow] | None) -> list[StepRow]:
     """All steps of the round that `sequence` is in."""
+    if rows is not None:
+        rounds = {row.round for row in rows if row.sequence == sequence}
+        return [row for row in rows if row.round in rounds]
     same_round = RunStep.objects.filter(run=run, sequence=sequence).values("round")
     return load_rows(RunStep.objects.filter(run=run, round__in=same_round))

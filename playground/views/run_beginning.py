@@ -20,7 +20,7 @@ from django.utils.safestring import mark_safe
 
 from playground.models import Run
 from playground.reading.beginning import await_first_step
-from playground.reading.family import read_relatives
+from playground.reading.family import read_surroundings
 from playground.reading.page import read_page
 from playground.views import StaffRequest
 
@@ -63,11 +63,11 @@ def begun(request: StaffRequest, run: Run) -> str:
     """The run on its page. It is too late for another status: what goes wrong is said in its place."""
     try:
         # What doesn't depend on the step is read while it is on its way.
-        relatives = read_relatives(run, user=request.user)
+        around = read_surroundings(run, user=request.user)
         await_first_step(run)
         if run.user_id == request.user.pk:
             run.user = request.user
-        page = read_page(run, user=request.user, now=timezone.now(), relatives=relatives)
+        page = read_page(run, user=request.user, now=timezone.now(), around=around)
         return render_to_string("playground/run/run_page.html", page, request)
     except Exception:
         logger.exception("the page of run %s, which was just started, could not be made", run.pk)
