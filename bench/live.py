@@ -2,8 +2,9 @@
 
 Each run is started by a click on Run. Measured are the time from the click until its first step stands on the page of
 the run, for every step the time from when the loop recorded it until it stands there, and the time from a click on
-Cancel until the page says that the run has stopped. All are counted to the frame in which the browser shows it. Beside
-it stands what the browser alone needs for a click, a redirect and a page with nothing but one line. When a step was
+Cancel until the page says that the run has stopped. All are counted to the frame that the browser begins with it; the
+painting of that frame has a line of its own, where the browser tells it: for the first frame of a page. Beside them
+stands what the browser alone needs for a click, a redirect and a page with nothing but one line. When a step was
 recorded is told by the run's start and the step's own times, which lets it look some milliseconds too old: the figures
 are on the high side.
 
@@ -58,8 +59,10 @@ SEEN = """() => {
     redirected: at(entry.redirectEnd || entry.fetchStart),
     answered: at(entry.responseEnd),
     read: at(entry.domContentLoadedEventEnd),
+    painted: at(performance.getEntriesByName("first-contentful-paint")[0].startTime),
   };
 }"""
+PAINTED = "() => window.shown && shown['1'] && performance.getEntriesByName('first-contentful-paint').length"
 ENDED = "() => !document.querySelector('#follow')"
 STREAMING = "() => document.querySelector('[data-partial=text]')?.textContent.length > 20"
 STOPPED = """() => document.querySelector('.pg-pill--cancelled')?.checkVisibility()
@@ -108,12 +111,13 @@ def empty_pages() -> Iterator[str]:
     server.server_close()
 
 
-def click_through(page: Page, url: str) -> float:
-    """Milliseconds from a click to the line on the next page."""
+def click_through(page: Page, url: str) -> tuple[float, float]:
+    """Milliseconds from a click to the line on the next page, and until that is painted."""
     page.goto(url)
     page.get_by_role("button").click()
-    shown: float = page.wait_for_function("() => window.shown && shown['1']").json_value()
-    return shown - page.evaluate("Number(sessionStorage.getItem('clicked'))")
+    page.wait_for_function(PAINTED)
+    seen = page.evaluate(SEEN)
+    return seen["shown"]["1"] - seen["clicked"], seen["painted"] - seen["clicked"]
 
 
 def logged_in(browser: Browser, product: Product) -> Page:
@@ -148,6 +152,7 @@ def start_and_watch(page: Page, pk: int) -> tuple[dict[str, float], list[float]]
     click["click to the first step's record"] = recorded[min(recorded)] - seen["clicked"]
     click["  of it in the queue"] = run["queue_ms"]
     click["click to the first step on the page"] = shown[min(recorded)] - seen["clicked"]
+    click["  until it is painted"] = seen["painted"] - seen["clicked"]
     # A result stands in the line of its call, so it is the first step of each line that can be told.
     later = [shown[step] - at for step, at in recorded.items() if step in shown and step != min(recorded)]
     return click, later
@@ -236,7 +241,8 @@ def main() -> None:
     print(f"{'':36}{'median':>8}{'least':>8}{'p90':>8}{'n':>6}")
     for name in clicks[0]:
         print_row(name, [click[name] for click in clicks])
-    print_row("the same with two empty pages", floor)
+    print_row("the same with two empty pages", [shown for shown, _painted in floor])
+    print_row("  until it is painted", [painted for _shown, painted in floor])
     print_row("the same without a browser", unseen)
     print_row("recorded step to the screen", laters)
     print_row("click on Cancel to the stopped run", stops)
