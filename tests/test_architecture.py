@@ -65,7 +65,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("llmcore.usage",),
     ("llmcore.errors",),
 )
-SDK_USERS = frozenset({"llmcore.tools.mcp.client", "llmcore.tools.mcp.checked_http"})
+SDK_USERS = frozenset({"llmcore.tools.mcp.client", "llmcore.tools.mcp.checked_http", "llmcore.tools.mcp.program"})
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "misc", "manager", "managers", "handler", "handlers", "processor"}
 
 

@@ -25,7 +25,7 @@ from llmcore.tools.execute import ToolRunner
 from llmcore.tools.mcp.listing import Definition, Listing
 from llmcore.tools.mcp.offered import tool_of
 from llmcore.tools.mcp.server import MCPCommand, MCPServer
-from llmcore.tools.mcp.sessions import ServerFailed, fetch_listing
+from llmcore.tools.mcp.sessions import ServerFailed, Session, fetch_listing
 from llmcore.tools.results import FailureKind, ToolResult
 from tests.llmcore.conftest import LoopBench, call
 from tests.llmcore.mcp_servers import PROGRAM, ROOT, Shop, serve_app, serve_shop
@@ -329,6 +329,40 @@ async def test_a_program_that_speaks_no_mcp_is_given_up() -> None:
     command = MCPCommand(argv=("sleep", "60"), directory=ROOT, environment=(("PATH", os.defpath),))
     failure = await failure_of(MCPServer(slug="shop", name="Shop", command=command, connect_timeout_s=1.0))
     assert "gave no session within 1 seconds" in failure
+
+
+# It writes its number into a file and then a line without end.
+ENDLESS = """
+import os, pathlib, sys
+pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+while True:
+    os.write(1, b"x" * 65536)
+"""
+
+
+async def test_a_program_that_writes_a_line_without_end_is_ended(tmp_path: Path) -> None:
+    number = tmp_path / "number"
+    command = MCPCommand(argv=(sys.executable, "-c", ENDLESS, str(number)), directory=ROOT)
+    failure = await failure_of(MCPServer(slug="shop", name="Shop", command=command, connect_timeout_s=30))
+    assert "wrote a line of more than 8 MiB and was ended" in failure and "a line of its own" in failure
+    await gone(int(number.read_text()))
+
+
+async def test_a_program_is_ended_before_the_session_where_its_answer_is_beyond_all_bounds(tmp_path: Path) -> None:
+    numbers = tmp_path / "numbers"
+    session = Session(program(str(numbers), PATH=os.defpath))
+    try:
+        largest = await session.call("much", {"size": 3_000_000}, reads_only=True)
+        assert largest.text.startswith("xxx")
+        with pytest.raises(ServerFailed, match="Ask it for less at once"):
+            await session.call("much", {"size": 9_000_000}, reads_only=True)
+        for number in map(int, numbers.read_text().split()):
+            await gone(number)
+        # What was wrong stays told, whatever is asked of the broken session.
+        told = await session.call("much", {"size": 1}, reads_only=False)
+        assert "more than 8 MiB" in told.text and told.effect_unknown
+    finally:
+        await session.close()
 
 
 def test_neither_the_loop_nor_the_tools_import_the_sdk() -> None:

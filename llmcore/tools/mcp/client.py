@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx2
 import mcp_types as types
-from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
@@ -22,9 +19,9 @@ from llmcore.messages import JSON
 from llmcore.redaction import Redactor
 from llmcore.tools.mcp.checked_http import MAX_REPLY_BYTES, CheckedHTTP
 from llmcore.tools.mcp.listing import MAX_TOOLS
+from llmcore.tools.mcp.program import Program
 from llmcore.tools.mcp.server import MCPServer
 from llmcore.tools.mcp.sessions import ServerFailed
-from llmcore.tools.workspace.command import SUPERVISOR
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +55,7 @@ async def connected(server: MCPServer) -> AsyncIterator[OpenSession]:
 async def over_http(server: MCPServer, words: Words, stack: AsyncExitStack) -> Any:
     key = server.read_key()
     words.redactor = Redactor([key.reveal()])
-    http = words.http = CheckedHTTP(server, key)
+    http = words.way = CheckedHTTP(server, key)
     timeout = httpx2.Timeout(server.connect_timeout_s, read=server.call_timeout_s)
     # Nothing of the environment: no proxies, no credentials of other programs.
     client = httpx2.AsyncClient(transport=http, timeout=timeout, trust_env=False)
@@ -70,18 +67,8 @@ async def over_pipes(server: MCPServer, words: Words, stack: AsyncExitStack) -> 
     command = server.command
     assert command is not None
     words.redactor = Redactor(command.secrets)
-    names = [name for name, _ in command.environment]
-    # The SDK adds some of this process's variables; the supervisor hands on the named ones alone.
-    orders = json.dumps({"argv": command.argv, "names": names})
-    parameters = StdioServerParameters(
-        command=sys.executable,
-        args=["-I", "-S", str(SUPERVISOR), orders],
-        env=dict(command.environment),
-        cwd=command.directory,
-        encoding_error_handler="replace",
-    )
-    # What it complains about may hold anything, and is its operator's business. The SDK hands this on as it is.
-    return stdio_client(parameters, errlog=subprocess.DEVNULL)  # type: ignore[arg-type]
+    program = words.way = Program(command)
+    return program.transport()
 
 
 class OpenSession:
@@ -136,13 +123,13 @@ class Words:
     def __init__(self, server: MCPServer) -> None:
         self.server = server
         self.redactor = Redactor()
-        self.http: CheckedHTTP | None = None
+        self.way: CheckedHTTP | Program | None = None
 
     def failure(self, error: BaseException) -> ServerFailed:
         leaf = first_of(error)
         if isinstance(leaf, ServerFailed):
             return leaf
-        problem = self.http.problem if self.http else ""
+        problem = self.way.problem if self.way else ""
         answered = False
         match leaf:
             case ConfigurationError():
