@@ -6,7 +6,6 @@ from typing import Any
 
 from llmcore import store
 from llmcore.errors import InvalidTarget
-from llmcore.redaction import Redactor
 from llmcore.site_budgets import site_budgets
 from llmcore.site_calls import make_calls
 from llmcore.site_usage import DatabaseMeter
@@ -25,7 +24,7 @@ def complete_structured(
 
     From a coroutine: `await sync_to_async(complete_structured, thread_sensitive=False)(request)`.
     """
-    redactor = Redactor(store.secret_values())
+    redactor = store.site_redactor()
     # Nobody means to send these to a model.
     ready = ready_request(request.without_secrets(redactor))
     meter = DatabaseMeter(user=user, configuration_id=ready.configuration.id, redactor=redactor)

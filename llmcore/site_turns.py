@@ -21,7 +21,7 @@ from llmcore.turns.turn import Turn, take_turn
 
 def secrets_of_site() -> Redactor:
     """What takes this site's secrets out of what a service passes."""
-    return Redactor(store.secret_values())
+    return store.site_redactor()
 
 
 def answer_turn(request: TurnRequest, *, session: str, redactor: Redactor, stop: Stop | None = None) -> Turn:

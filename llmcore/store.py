@@ -29,7 +29,7 @@ from llmcore.models import (
     ToolGroupSwitch,
     ToolSwitch,
 )
-from llmcore.redaction import storable
+from llmcore.redaction import Redactor, storable
 
 # Stands for a key that isn't needed; it makes a request look as the real one, masked.
 PLACEHOLDER = "key-not-read"
@@ -180,6 +180,11 @@ def actor_of(user: Any, named: Collection[int | None]) -> Actor:
         return Actor()
     groups = user.groups.filter(pk__in=named).values_list("pk", flat=True) if named else ()
     return Actor(user_id=user.pk, group_ids=frozenset(groups))
+
+
+def site_redactor() -> Redactor:
+    """One that knows all secrets of this site, as they are now."""
+    return Redactor(secret_values())
 
 
 def secret_values() -> list[str]:

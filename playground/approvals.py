@@ -13,7 +13,6 @@ from llmcore import store
 from llmcore.actions.proposals import DecisionKind, Proposal
 from llmcore.conf import settings
 from llmcore.messages import digest_of
-from llmcore.redaction import Redactor
 from llmcore.trace import ActionData, StepKind
 from playground.figures import milliseconds
 from playground.models import DecisionRecord, ProposedAction, Run, RunContent, RunStep
@@ -69,7 +68,7 @@ def close_action(
 ) -> bool:
     """Write down what became of a waiting action: its row, the step that the run goes on from, and the audit.
     False, and nothing is written, where something became of it before."""
-    said = str(Redactor(store.secret_values()).stored(reason))
+    said = str(store.site_redactor().stored(reason))
     digest = digest_of(said) if said else ""
     waiting = ProposedAction.objects.filter(pk=action.pk, decision="")
     if not waiting.update(decision=kind, decided_at=now, decided_by=by, reason=digest, again=again):

@@ -13,7 +13,6 @@ from llmcore.diagnostics.access import GROUP, PERMISSION
 from llmcore.errors import ToolError
 from llmcore.messages import JSON
 from llmcore.recent_records import MAX_RECORD_CHARS, recent
-from llmcore.redaction import Redactor
 from llmcore.tools.registry import tool
 
 # Of a log file its end is read, of that the last lines are shown.
@@ -33,7 +32,7 @@ def recent_logs(
 ) -> JSON:
     """The newest log records of this site, the last one at the end. Secrets are masked."""
     lines = [line for line in lines_of(source, level) if contains is None or contains.lower() in line.lower()]
-    redactor = Redactor(store.secret_values())
+    redactor = store.site_redactor()
     kept: list[str] = []
     room = MAX_CHARS
     for line in reversed(lines[-limit:]):

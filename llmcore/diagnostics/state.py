@@ -69,7 +69,7 @@ def show_settings(
     names = sorted(key for key in {*dir(site), *vars(type(ours))["__annotations__"]} if key.isupper() and wanted in key)
     if not names:
         raise ToolError(f"No setting has {name!r} in its name.")
-    redactor = Redactor(store.secret_values())
+    redactor = store.site_redactor()
     return {key: shown_setting(key, redactor) for key in names[:50]}
 
 

@@ -14,9 +14,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
-from llmcore.redaction import Redactor
 from llmcore.runs.outcome import EXIT_CODE_OF, EXIT_CODE_WAITING, EndReason, RunStatus
-from llmcore.store import secret_values
+from llmcore.store import site_redactor
 from playground.loop_thread import Watched
 from playground.models import Run
 from playground.printing import RunPrinter
@@ -34,7 +33,7 @@ def driven_here(
 ) -> Run:
     """The run as it ended; its rounds were printed as they happened or, `as_json`, the whole of it at the end. `watch`
     gets what it recorded, too."""
-    printer = None if as_json else RunPrinter(command.stdout, command.style, Redactor(secret_values()).known)
+    printer = None if as_json else RunPrinter(command.stdout, command.style, site_redactor().known)
     if printer:
         printer.started(run)
     driven = drive_run(

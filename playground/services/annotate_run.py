@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from llmcore import store
-from llmcore.redaction import Redactor, storable
+from llmcore.redaction import storable
 from playground import access
 from playground.models import Run, RunTag
 from playground.privacy import PrivacyLevel
@@ -111,6 +111,6 @@ def _tag(run: Run, by: User, name: str, remove: bool) -> str:
 
 def _clean(text: str, run: Run) -> str:
     """Without this site's secrets and, below full privacy, without what looks like one; as a database takes it."""
-    redactor = Redactor(store.secret_values())
+    redactor = store.site_redactor()
     kept = redactor.known(text) if run.privacy_level == PrivacyLevel.FULL else redactor.patterns(text)
     return str(storable(kept))

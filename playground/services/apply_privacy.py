@@ -33,7 +33,7 @@ def apply_privacy(*, run_id: int, now: datetime) -> bool:
     run = runs_to_level(now=now).filter(pk=run_id).first()
     if run is None:
         return False
-    masking = find_masking(run, Redactor(store.secret_values()))
+    masking = find_masking(run, store.site_redactor())
     return _apply(runs_to_level(now=now).filter(pk=run_id, ended_at=run.ended_at), masking, now)
 
 
@@ -61,6 +61,6 @@ def _apply(row: QuerySet[Run], masking: Masking | None, now: datetime) -> bool:
     if run.privacy_level == PrivacyLevel.METADATA:
         delete_contents(run, kept_days=None, now=now)
     else:
-        redactor = Redactor(store.secret_values())
+        redactor = store.site_redactor()
         mask_contents(run, masking or find_secrets(run, redactor), redactor=redactor, now=now)
     return True

@@ -11,7 +11,6 @@ from django.db import transaction
 
 from llmcore import store
 from llmcore.actions.proposals import DecisionKind
-from llmcore.redaction import Redactor
 from playground.access import visible_engine_actions, why_not_decide_engine
 from playground.approvals import audit
 from playground.models import EngineAction
@@ -81,7 +80,7 @@ def close_engine_action(
 
 def kept(action: EngineAction, reason: str) -> dict[str, Any]:
     """What stays of the contents of an action that is decided."""
-    redactor = Redactor(store.secret_values())
+    redactor = store.site_redactor()
     if action.privacy_level == PrivacyLevel.METADATA:
         return {"content": None, "reason": ""}
     if action.privacy_level == PrivacyLevel.REDACTED:

@@ -17,7 +17,6 @@ from llmcore import store
 from llmcore.budgets.run import RunBudgets
 from llmcore.errors import InvalidInput, LLMError, SecretUnavailable
 from llmcore.metering.client import ModelClient, open_http
-from llmcore.redaction import Redactor
 from llmcore.runs.hooks import Hooks
 from llmcore.runs.loop import LoopEnd, ToolLoop
 from llmcore.runs.outcome import EndReason, Outcome
@@ -86,7 +85,7 @@ class Drive:
 
     def __init__(self, claim: Claim, stopping: threading.Event, cancelling: threading.Event, watch: Watch) -> None:
         self._run = claim.run
-        self._redactor = Redactor(store.secret_values())
+        self._redactor = store.site_redactor()
         self._thread = LoopThread(name=f"run {claim.run_id}")
         self._trace = RunTrace(self._thread)
         meter = DatabaseMeter(

@@ -86,7 +86,7 @@ def export_list(
     """
     runs = visible_runs(user) if run_ids is None else visible_runs(user).filter(pk__in=run_ids)
     runs = narrowed(runs, filters, user=user, now=now)
-    redactor = Redactor(store.secret_values())
+    redactor = store.site_redactor()
     yield BYTE_ORDER_MARK + lines([COLUMNS])
     for rows in pieces(runs):
         yield lines([cell(value(run), redactor) for value in COLUMNS.values()] for run in rows)

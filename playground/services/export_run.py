@@ -13,7 +13,6 @@ from django.db import DataError, IntegrityError, models, transaction
 from llmcore import store
 from llmcore.messages import JSON
 from llmcore.models import Configuration
-from llmcore.redaction import Redactor
 from llmcore.runs.outcome import STATUS_OF, EndReason
 from llmcore.trace import RunStep
 from playground.deletions import deletions
@@ -37,7 +36,7 @@ def export_run(*, run: Run, raw: bool = False) -> dict[str, JSON]:
     """
     gone = run.contents_deleted_at is not None
     contents = {} if gone else load_contents(run.pk)
-    redactor = Redactor(store.secret_values())
+    redactor = store.site_redactor()
     masked = {digest: redactor.deep(value, patterns=True) for digest, value in contents.items()}
     data = {
         "run": {field.name: to_json(field, run) for field in RUN_FIELDS},

@@ -104,7 +104,7 @@ def prepare_run(
     `draft` variables may still be without a value. `redactor` is one that knows this site's secrets, where they were
     just read.
     """
-    request = cleaned(request, redactor or Redactor(store.secret_values()))
+    request = cleaned(request, redactor or store.site_redactor())
     stored, skills, snippets = load_pieces(request, found)
     configuration, ready = as_requested(stored, request), None
     state = request.fork.state if request.fork else RunState(messages=())
@@ -187,7 +187,7 @@ def refuse_unresolved(
     is one that knows this site's secrets, where they were just read."""
     if request.fork is not None:
         return ()
-    request = cleaned(replace(request, dry_run=True), redactor or Redactor(store.secret_values()))
+    request = cleaned(replace(request, dry_run=True), redactor or store.site_redactor())
     try:
         configuration, skills, snippets = load_pieces(request, found)
     except ConfigurationError:

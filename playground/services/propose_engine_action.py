@@ -13,7 +13,6 @@ from llmcore.actions.proposals import key_of
 from llmcore.conf import settings
 from llmcore.messages import JSON, ToolCall, digest_of
 from llmcore.models import Configuration
-from llmcore.redaction import Redactor
 from llmcore.site_turns import user_named
 from llmcore.tools.base import Action
 from llmcore.turns.request import ActionRequest
@@ -61,4 +60,4 @@ def propose_engine_action(
 def content_of(action: Action, arguments: Mapping[str, JSON], why: str) -> JSON:
     """As the step of a run keeps it, so that it is described the same way."""
     content = {"action": action.to_json(), "arguments": dict(arguments), "why": why}
-    return Redactor(store.secret_values()).stored(content)
+    return store.site_redactor().stored(content)

@@ -128,7 +128,7 @@ def write_run(
     configuration = loaded or store.load_configuration(request.configuration, read_keys=False)
     if request.capture_raw and (refusal := raw_capture_refused()):
         raise ConfigurationError(f"{refusal} Start the run without raw capture.")
-    redactor = redactor or Redactor(store.secret_values())
+    redactor = redactor or store.site_redactor()
     request, level = cleaned(request, redactor), site_level()
     shown = readable(as_said(request), level, redactor, name=configuration.name)
     now = timezone.now()
