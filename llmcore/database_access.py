@@ -1,4 +1,5 @@
-"""Ways to the database beside the usual one: to a store that may be away, and for questions that never change."""
+"""Ways to the database beside the usual one: to a store that may be away, for questions that never change, and for
+views that make their own transactions."""
 
 from __future__ import annotations
 
@@ -6,10 +7,11 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar
 
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, OperationalError, connection, connections, transaction
 from django.db.models import QuerySet
 
 Result = TypeVar("Result")
+View = TypeVar("View", bound=Callable[..., Any])
 
 
 def reached(access: Callable[[], Result], *, away: type[Exception]) -> Result:
@@ -20,6 +22,17 @@ def reached(access: Callable[[], Result], *, away: type[Exception]) -> Result:
         # The next access opens another one.
         connection.close()
         raise away(str(error)) from error
+
+
+def outside_transactions(view: View) -> View:
+    """`view`, around which a site with ATOMIC_REQUESTS puts no transaction, in none of its databases.
+
+    For asynchronous views, which Django refuses in such a site, and for those that wait for others, who could not write
+    meanwhile. What they write is one transaction of a service.
+    """
+    for alias in connections:
+        view = transaction.non_atomic_requests(using=alias)(view)
+    return view
 
 
 class FixedQuery:

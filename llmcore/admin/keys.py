@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters
 
+from llmcore.database_access import outside_transactions
 from llmcore.errors import SecretUnavailable
 from llmcore.forms.keys import key_state
 from llmcore.keys import read_key
@@ -24,6 +25,11 @@ class KeyedAdmin(admin.ModelAdmin):
         css = {"all": ["llmcore/admin.css"]}
 
     readonly_fields = ["present_key"]
+
+    # Its actions ask the services.
+    @outside_transactions
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        return super().changelist_view(request, extra_context)
 
     @method_decorator(sensitive_post_parameters("api_key"))
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

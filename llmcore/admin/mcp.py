@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
 from llmcore.admin.keys import KeyedAdmin, key_fields
+from llmcore.database_access import outside_transactions
 from llmcore.forms.mcp import MCPServerForm
 from llmcore.mcp_commands import mcp_commands
 from llmcore.mcp_servers import ListedTool, accept_tools, list_tools, listed_tools, server_value, tool_name
@@ -120,6 +121,8 @@ class MCPServerAdmin(KeyedAdmin):
             return response
         return HttpResponseRedirect(tools_url(obj))
 
+    # The server is asked meanwhile.
+    @outside_transactions
     @method_decorator(require_POST)
     def list_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         row = self._changeable(request, pk)

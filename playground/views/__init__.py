@@ -18,6 +18,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 from llmcore.conf import settings
+from llmcore.database_access import outside_transactions
 from playground.access import visible_runs
 from playground.models import Run
 
@@ -37,11 +38,13 @@ def admin_page(*permissions: str) -> Callable[[View], View]:
     Others get the admin's login page, or 403. A view that takes a run's `pk` gets the `run` instead, and 404 where the
     user may not see it. A `TemplateResponse` that is a page, not a fragment, gets what every page of the admin has in
     its context. Asynchronous views are guarded the same way. A site without a content policy gets ours for the page.
+    One with ATOMIC_REQUESTS puts no transaction around it: pages wait for what workers write.
     """
 
     def decorate(view: View) -> View:
         if iscoroutinefunction(view):
 
+            @outside_transactions
             @wraps(view)
             async def guarded_async(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
                 refusal = await sync_to_async(check)(request, permissions, kwargs)
@@ -49,6 +52,7 @@ def admin_page(*permissions: str) -> Callable[[View], View]:
 
             return guarded_async
 
+        @outside_transactions
         @wraps(view)
         def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
             response = check(request, permissions, kwargs) or in_admin(request, view(request, **kwargs))

@@ -12,13 +12,13 @@ from hashlib import sha256
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
 from django.http import Http404, HttpRequest, JsonResponse, UnreadablePostError
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 
 from llmcore.actions.policy import Ruling
 from llmcore.conf import service_tokens, settings
+from llmcore.database_access import outside_transactions
 from llmcore.errors import ConfigurationError, ErrorKind
 from llmcore.redaction import Redactor
 from llmcore.site_calls import Stop
@@ -56,7 +56,7 @@ def for_services(method: str) -> Callable[[View], Callable[..., Coroutine[Any, A
 
     def decorate(view: View) -> Callable[..., Coroutine[Any, Any, JsonResponse]]:
         @csrf_exempt
-        @transaction.non_atomic_requests
+        @outside_transactions
         @wraps(view)
         async def guarded(request: HttpRequest, session: str, **kwargs: Any) -> JsonResponse:
             stop = Stop()

@@ -1,4 +1,5 @@
-"""A Django project as somebody may have it: its own users, its own admin site, an app of its own, no Celery."""
+"""A Django project as somebody may have it: its own users, its own admin site, an app of its own, no Celery,
+and each request in a transaction."""
 
 from __future__ import annotations
 
@@ -44,6 +45,7 @@ SETTINGS = """
 INSTALLED_APPS[INSTALLED_APPS.index("django.contrib.admin")] = "mysite.office.OfficeConfig"
 INSTALLED_APPS += ["accounts", "shop"]
 AUTH_USER_MODEL = "accounts.User"
+DATABASES["default"]["ATOMIC_REQUESTS"] = True
 """
 ROWS = """
 from accounts.models import User

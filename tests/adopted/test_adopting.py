@@ -102,19 +102,17 @@ def test_an_existing_site_runs_its_own_tool(tmp_path: Path, redis_url: str) -> N
             form = http.get("/admin/playground/new/")
             assert 'value="find_order"' in form.text and "The shop's office" in form.text.replace("&#x27;", "'")
             assert form.headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
-            run = browser.post(
-                "/admin/playground/new/",
-                configuration="support",
-                tools_of="support",
-                tools="find_order",
-                prompt="Where is A-1001?",
-                override="none",
-            )
+            chosen = {"configuration": "support", "tools_of": "support", "tools": "find_order"}
+            refused = browser.post("/admin/playground/new/", **chosen, override="append", system_override="Be brief.")
+            assert "Enter a user prompt." in refused.text and "Be brief.</textarea>" in refused.text
+            run = browser.post("/admin/playground/new/", **chosen, override="none", prompt="Where is A-1001?")
             page = str(run.url)
             assert re.search(r"/admin/playground/runs/\d+/$", page), run.text
             wait_for(lambda: "pg-pill--done" in http.get(page).text, "the run to end", 60)
             shown = http.get(page).text
             assert "Your order was shipped on Monday." in shown and "find_order" in shown
+            assert "event: end" in http.get(f"{page}events/").text
+            assert "support-model" in http.get("/admin/playground/export/").text
     results = [message for message in model.requests[-1].json["messages"] if message["role"] == "tool"]
     assert len(results) == 1 and "shipped on Monday" in results[0]["content"]
     assert "Traceback" not in site.logs()
