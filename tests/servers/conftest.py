@@ -25,9 +25,11 @@ POOL_SIZE = 3
 SENTENCE = "word " * 60
 LOOK_UP = Turn(tool_calls=(call("list_policies"),))
 SCENARIOS = [
-    # 300 characters in three or in nine seconds.
-    Scenario(name="slow", turns=(LOOK_UP, Turn(text=SENTENCE, chunk_chars=5, chunk_delay_s=0.05))),
-    Scenario(name="slower", turns=(LOOK_UP, Turn(text=SENTENCE, chunk_chars=5, chunk_delay_s=0.15))),
+    # 300 characters in five or in fifteen seconds: what is done meanwhile takes its time on a busy machine.
+    Scenario(name="slow", turns=(LOOK_UP, Turn(text=SENTENCE, chunk_chars=5, chunk_delay_s=0.08))),
+    Scenario(name="slower", turns=(LOOK_UP, Turn(text=SENTENCE, chunk_chars=5, chunk_delay_s=0.25))),
+    # Until somebody cancels it.
+    Scenario(name="endless", turns=(LOOK_UP, Turn(text=SENTENCE * 20, chunk_chars=5, chunk_delay_s=0.25))),
     Scenario(name="quick", turns=(LOOK_UP, Turn(text="Good day."))),
     Scenario(
         name="asks", turns=(Turn(tool_calls=(call("terminal", command="echo run >> ran.txt"),)), Turn(text="Done."))
@@ -38,7 +40,7 @@ from llmcore.models import Configuration, LanguageModel, Provider
 provider = Provider.objects.create(
     slug="scripted", name="Scripted", adapter="openai_compat", base_url={url!r}, allow_private_hosts=True
 )
-for name in ("slow", "slower", "quick"):
+for name in ("slow", "slower", "endless", "quick"):
     model = LanguageModel.objects.create(provider=provider, name=name)
     Configuration.objects.create(slug=name, name=name, model=model, tool_groups=["policies"])
 model = LanguageModel.objects.create(provider=provider, name="asks")

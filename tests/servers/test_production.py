@@ -144,7 +144,7 @@ def test_all_health_checks_pass(site: Site) -> None:
 
 def test_health_is_told_to_anyone_and_nothing_else(site: Site) -> None:
     # As a load balancer asks: by address, in clear, without a login.
-    response = httpx.get(f"{site.installation.url}/healthz", headers={"Host": "10.0.0.7"})
+    response = httpx.get(f"{site.installation.url}/healthz", headers={"Host": "10.0.0.7"}, timeout=60)
     assert (response.status_code, response.text) == (200, "ok\n")
     assert "Set-Cookie" not in response.headers
 
@@ -185,13 +185,15 @@ def test_workers_share_a_limit_of_calls(site: Site, admin: Visitor) -> None:  # 
         found = site.rows("SELECT waiting FROM playground_runpartial WHERE waiting IS NOT NULL")
         return sorted(place["position"] for (place,) in found)
 
-    first = admin.start_run("slow")
-    site.installation.wait(lambda: site.streaming(first), "the answer to be streamed", 30)
+    first = admin.start_run("endless")
+    site.installation.wait(lambda: site.streaming(first), "the answer to be streamed", 60)
     others = [admin.start_run("quick") for _ in range(2)]
-    site.installation.wait(lambda: positions() == [1, 2], "the other calls to wait", 30)
+    site.installation.wait(lambda: positions() == [1, 2], "the other calls to wait", 60)
     page = admin.get(f"{RUNS}calls/").text
     assert "waits, 1st of 2" in page and "waits, 2nd of 2" in page
-    for run in (first, *others):
+    assert admin.post(f"{RUNS}runs/{first}/cancel/", {}).status_code == 302
+    site.wait_for_status(first, "cancelled")
+    for run in others:
         site.wait_for_status(run, "completed")
     assert all("permit" in site.kinds(run) for run in others)
 
@@ -210,7 +212,7 @@ def test_static_files_have_names_that_browsers_keep_for_good(site: Site, admin: 
 
 
 def test_requests_in_clear_are_sent_to_https(site: Site) -> None:
-    response = httpx.get(f"{site.installation.url}/admin/login/")
+    response = httpx.get(f"{site.installation.url}/admin/login/", timeout=60)
     assert response.status_code == 301 and response.headers["Location"].startswith("https://127.0.0.1")
 
 
@@ -256,7 +258,7 @@ def new_secrets_of(site: Site) -> list[str]:
 
 def test_live_pages_hold_no_connection_while_they_wait(site: Site, admin: Visitor) -> None:
     run = admin.start_run("slower")
-    site.installation.wait(lambda: site.streaming(run), "the answer to be streamed", 30)
+    site.installation.wait(lambda: site.streaming(run), "the answer to be streamed", 60)
     with ExitStack() as stack:
         # More than all web processes have connections.
         visitors = [stack.enter_context(Visitor(site.installation.url)) for _ in range(4 * POOL_SIZE)]

