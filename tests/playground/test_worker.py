@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 from django.utils import timezone
+from pytest_django import Settings
 
 from llmcore.providers.scripted.scenario import Turn
 from playground.models import Run
@@ -21,18 +22,19 @@ from tests.playground.workers import LEASE_S, StartWorker, kinds, manage, status
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-SLOWLY = {"chunk_chars": 5, "chunk_delay_s": 0.05}
+SLOWLY = {"chunk_chars": 5, "chunk_delay_s": 0.08}
 LOOK_UP = Turn(tool_calls=(call("list_policies"),))
 
 
 @pytest.fixture
 def slow() -> Iterator[Script]:
-    """Calls a tool, then says 300 characters within three seconds."""
+    """Calls a tool, then says 300 characters within five seconds."""
     with script(LOOK_UP, Turn(text="word " * 60, **SLOWLY), tool_groups=["policies"]) as model:
         yield model
 
 
-def test_a_worker_drives_a_run_that_it_is_told_of(start_worker: StartWorker) -> None:  # D1, D5
+def test_a_worker_drives_a_run_that_it_is_told_of(start_worker: StartWorker, settings: Settings) -> None:  # D1, D5
+    settings.LLM_LEASE_S = 5 * LEASE_S
     worker = start_worker()
     with script(LOOK_UP, Turn(text="Good day."), tool_groups=["policies"]) as model:
         run = start_run(request=model.request(), by=None)
@@ -40,7 +42,7 @@ def test_a_worker_drives_a_run_that_it_is_told_of(start_worker: StartWorker) -> 
     run.refresh_from_db()
     assert run.answer == "Good day." and run.worker.endswith(f":{worker.pid}")
     # It was told: a worker that had to look for the run would have let it wait twice as long as a lease.
-    assert run.queue_ms is not None and run.queue_ms < 2000 * LEASE_S
+    assert run.queue_ms is not None and run.queue_ms < 2000 * settings.LLM_LEASE_S
     assert kinds(run) == [*CALLED, *ANSWERED]
 
 
@@ -74,7 +76,7 @@ def test_a_run_survives_a_killed_worker(start_worker: StartWorker, slow: Script)
     workers[int(run.worker.rpartition(":")[2])].send_signal(signal.SIGKILL)
     killed = time.monotonic()
     wait_for(lambda: status(run) == "interrupted")
-    assert time.monotonic() - killed < 3 * LEASE_S, "the lease, and how often the other worker looks"
+    assert time.monotonic() - killed < 9 * LEASE_S, "the lease, and how often the other worker looks"
     recorded = kinds(run)
     assert recorded == [*CALLED, *SENT]
 
@@ -92,7 +94,7 @@ def test_a_run_survives_a_worker_that_is_told_to_stop(start_worker: StartWorker,
     run = start_run(request=slow.request(), by=None)
     wait_for(lambda: streaming(run))
     first.send_signal(signal.SIGTERM)
-    assert first.wait(20) == 0
+    assert first.wait(60) == 0
     assert status(run) == "queued"
     assert kinds(run)[:5] == CALLED
 
@@ -106,13 +108,16 @@ def test_a_run_that_no_worker_was_told_of_is_found(
     start_worker: StartWorker, environment: dict[str, str], slow: Script
 ) -> None:  # D1
     code = (
+        "import time\n"
         "from playground.services.start_run import RunRequest, start_run\n"
-        f"print(start_run(request=RunRequest(configuration={slow.configuration.slug!r}, prompt='Hello?'), by=None).pk)"
+        "started = time.monotonic()\n"
+        f"run = start_run(request=RunRequest(configuration={slow.configuration.slug!r}, prompt='Hello?'), by=None)\n"
+        "print(run.pk, time.monotonic() - started)"
     )
     # Nothing listens there, and the page that started the run must not wait for it.
-    started = time.monotonic()
-    run = Run.objects.get(pk=int(manage({**environment, "REDIS_URL": "redis://127.0.0.1:1/0"}, code)))
-    assert time.monotonic() - started < 20
+    pk, took_s = manage({**environment, "REDIS_URL": "redis://127.0.0.1:1/0"}, code).split()
+    assert float(took_s) < 20
+    run = Run.objects.get(pk=int(pk))
     assert run.status == "queued"
     Run.objects.filter(pk=run.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
     start_worker()
@@ -130,7 +135,7 @@ def test_a_broker_that_is_away_makes_no_run_wait_as_long_again(environment: dict
     assert max(leases) < timezone.now() + timedelta(seconds=2 * LEASE_S)
 
 
-@pytest.mark.parametrize(("waited_s", "patience_s"), [(0, 4), (3, 4), (10, 10), (3600, 40)])
+@pytest.mark.parametrize(("waited_s", "patience_s"), [(0, 8), (7, 8), (20, 20), (3600, 80)])
 def test_patience_grows_with_the_wait_but_not_without_end(
     waited_s: int, patience_s: int, environment: dict[str, str]
 ) -> None:

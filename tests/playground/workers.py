@@ -12,7 +12,8 @@ from playground.models import Run, RunPartial
 from tests.playground.beside import ROOT
 from tests.playground.driven import wait_for
 
-LEASE_S = 2.0
+# Long enough that a worker on a busy machine renews it in time.
+LEASE_S = 4.0
 COMMAND = "-m celery -A config worker --pool threads --concurrency 4 --without-gossip --without-mingle"
 StartWorker = Callable[..., subprocess.Popen[bytes]]
 
@@ -63,6 +64,6 @@ def streaming(run: Run) -> bool:
 def manage(environment: dict[str, str], code: str) -> str:
     """What `code` prints in a process of its own."""
     command = [sys.executable, "manage.py", "shell", "--no-imports", "-c", code]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
