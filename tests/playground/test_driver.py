@@ -162,12 +162,15 @@ def test_its_times_add_up_to_the_wall_time(reading: Gated) -> None:  # T2
     assert all(part is not None and part >= 0 for part in parts)
     assert sum(parts) == pytest.approx(run.wall_ms)  # type: ignore[arg-type]
     # The rest is what the end itself takes to be written.
-    assert 0 < run.wall_ms <= (run.ended_at - run.created_at) / timedelta(milliseconds=1) < run.wall_ms + 2000
+    assert 0 < run.wall_ms <= (run.ended_at - run.created_at) / timedelta(milliseconds=1) < run.wall_ms + 1000 * WAIT_S
     assert run.model_ms is not None and run.model_ms >= 100
 
 
 def test_tools_that_run_at_the_same_time_count_once() -> None:  # T2, L9
+    all_here = threading.Barrier(3)
+
     def wait() -> str:
+        all_here.wait(WAIT_S)
         time.sleep(0.2)
         return "Done."
 
@@ -177,7 +180,8 @@ def test_tools_that_run_at_the_same_time_count_once() -> None:  # T2, L9
         run = model.run()
 
     durations = [step.duration_ms for step in run.steps.filter(kind="tool_result")]
-    assert run.tool_ms is not None and run.tool_ms < 0.7 * sum(durations)
+    # For a fifth of a second all three were there, however late each of them came and went.
+    assert run.tool_ms is not None and run.tool_ms <= sum(durations) - 2 * 200
     assert run.queue_ms + run.model_ms + run.tool_ms + run.overhead_ms == pytest.approx(run.wall_ms)  # type: ignore[operator]
 
 
@@ -234,13 +238,24 @@ def test_a_request_is_stored_before_its_answer_comes() -> None:  # T3
 
 def test_each_write_raises_the_revision(reading: Gated) -> None:
     with script(
-        Turn(tool_calls=(call("gated"),), delay_s=0.2), Turn(text="Good day.", delay_s=0.2), tool_groups=["test"]
+        Turn(tool_calls=(call("gated"),), delay_s=0.2), Turn(text="Good day.", delay_s=1.0), tool_groups=["test"]
     ) as model:
         run = write_run(request=model.request(), by=None)
         seen: list[tuple[int, int]] = []
+
+        def look() -> None:
+            seen.append(Run.objects.values_list("revision", "last_sequence").get(pk=run.pk))
+
+        # However busy the machine is: before the run, at its call, which waits for that, and at its end.
+        reading.let_go.clear()
+        look()
         with driving(run) as thread:
             while thread.is_alive():
-                seen.append(Run.objects.values_list("revision", "last_sequence").get(pk=run.pk))
+                called = reading.calls
+                look()
+                if called:
+                    reading.let_go.set()
+        look()
     changes = sorted(set(seen))
     assert len(changes) >= 4
     assert len({revision for revision, _ in changes}) == len(changes), "a change without a new revision"
@@ -329,8 +344,8 @@ def test_a_message_that_comes_again_finds_the_claim_and_does_nothing() -> None: 
 
 
 def test_a_lease_is_renewed_as_long_as_the_run_is_driven(settings: Settings) -> None:  # D1
-    settings.LLM_LEASE_S = 2.0
-    with script(Turn(text="Good day.", delay_s=5.0)) as model:
+    settings.LLM_LEASE_S = 4.0
+    with script(Turn(text="Good day.", delay_s=7.0)) as model:
         run = write_run(request=model.request(), by=None)
         with driving(run) as thread:
             wait_for(lambda: model.model.requests)
@@ -491,7 +506,7 @@ def test_a_run_does_not_go_on_with_another_model() -> None:
     with script(Turn(text="Good day.", delay_s=AFTER_A_WHILE)) as model:
         run = write_run(request=model.request(), by=None)
         with driving(run):
-            wait_for(lambda: model.model.requests and kinds(run))
+            wait_for(lambda: model.model.requests and kinds(run) == SENT)
             lose_worker(run)
         model.configuration.model.name = "other"
         model.configuration.model.save()
@@ -506,7 +521,7 @@ def test_a_run_whose_record_can_not_be_read_stays_interrupted() -> None:
     with script(Turn(text="Good day.", delay_s=AFTER_A_WHILE)) as model:
         run = write_run(request=model.request(), by=None)
         with driving(run):
-            wait_for(lambda: model.model.requests and kinds(run))
+            wait_for(lambda: model.model.requests and kinds(run) == SENT)
             lose_worker(run)
         contents = list(run.contents.values("digest", "value", "size"))
         run.contents.all().delete()
