@@ -10,7 +10,7 @@ from llmcore.runs.state import RunState
 from llmcore.trace import RunStep, StepKind
 from playground.loop_thread import Barrier, Ended, LoopThread, Recorded
 
-WAIT_S = 15.0
+WAIT_S = 60.0
 DONE = LoopEnd(outcome=Outcome(reason=EndReason.COMPLETED), state=RunState(messages=()))
 
 

@@ -26,6 +26,8 @@ from tests.playground.driven import call, script
 from tests.services import Redis
 
 RUN = 41
+# Of a busy machine, and far below what a watcher waits that nothing wakes.
+SOON_S = 20.0
 
 
 def url_of(server: Redis) -> str:
@@ -38,6 +40,18 @@ async def timed(wait: Callable[[], Awaitable[None]]) -> float:
     return time.monotonic() - started
 
 
+@pytest.fixture(autouse=True)
+def answers_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Redis that is slow to answer on a busy machine is not away."""
+    monkeypatch.setattr(wakeups, "ANSWER_S", SOON_S)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is not woken is late enough to be told from somebody on a busy machine."""
+    monkeypatch.setattr(wakeups, "WOKEN_POLL_S", 60.0)
+
+
 async def subscribed(url: str) -> Wakeups:
     waking = Wakeups(RUN, url)
     await waking.wait()
@@ -48,18 +62,20 @@ async def subscribed(url: str) -> Wakeups:
 # --- waiting ---
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_watcher_without_redis_looks_often() -> None:  # D5
     waking = Wakeups(RUN, "")
-    assert await timed(waking.wait) < wakeups.WOKEN_POLL_S / 2
+    assert await timed(waking.wait) < SOON_S
     assert not waking.by_message
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_watcher_is_woken_by_a_message(redis_url: str) -> None:
     waking = await subscribed(redis_url)
     waiting = asyncio.create_task(timed(waking.wait))
     await asyncio.sleep(0)
     Caller(redis_url).wake(RUN)
-    assert await waiting < wakeups.WOKEN_POLL_S / 2
+    assert await waiting < SOON_S
     await waking.close()
 
 
@@ -70,10 +86,11 @@ async def test_a_watcher_that_nothing_wakes_looks_now_and_then(redis_url: str) -
     await waking.close()
 
 
+@pytest.mark.usefixtures("patient")
 async def test_what_happens_while_a_watcher_looks_is_not_missed(redis_url: str) -> None:
     waking = await subscribed(redis_url)
     Caller(redis_url).wake(RUN)
-    assert await timed(waking.wait) < wakeups.WOKEN_POLL_S / 2
+    assert await timed(waking.wait) < SOON_S
     await waking.close()
 
 
@@ -88,6 +105,7 @@ async def test_many_messages_are_one_look(redis_url: str) -> None:
     await waking.close()
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_watcher_looks_often_while_redis_is_away_and_is_woken_when_it_is_back(
     server: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,14 +114,14 @@ async def test_a_watcher_looks_often_while_redis_is_away_and_is_woken_when_it_is
     server.stop()
     await waking.wait()
     assert not waking.by_message
-    assert await timed(waking.wait) < wakeups.WOKEN_POLL_S / 2
+    assert await timed(waking.wait) < SOON_S
     server.start()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + SOON_S
     while not waking.by_message:
         await waking.wait()
         assert time.monotonic() < deadline
     Caller(url_of(server)).wake(RUN)
-    assert await timed(waking.wait) < wakeups.WOKEN_POLL_S / 2
+    assert await timed(waking.wait) < SOON_S
     await waking.close()
 
 
@@ -112,7 +130,7 @@ async def test_a_watcher_leaves_no_connection_behind(redis_url: str) -> None:
     with redis.Redis.from_url(redis_url) as client:
         assert client.pubsub_numsub(channel_of(RUN))[0][1] == 1
         await waking.close()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + SOON_S
         while client.pubsub_numsub(channel_of(RUN))[0][1]:
             assert time.monotonic() < deadline
 
@@ -120,7 +138,7 @@ async def test_a_watcher_leaves_no_connection_behind(redis_url: str) -> None:
 def test_a_thread_that_waits_for_what_comes_in_a_moment_is_woken(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wakeups, "QUICK_WOKEN_POLL_S", 20.0)
+    monkeypatch.setattr(wakeups, "QUICK_WOKEN_POLL_S", 60.0)
     with redis.Redis.from_url(redis_url) as client:
         with Caller(redis_url).pauses(RUN) as pause:
             # Ends as soon as the subscription is confirmed: what happened before is looked for then.
@@ -129,14 +147,14 @@ def test_a_thread_that_waits_for_what_comes_in_a_moment_is_woken(
             Caller(redis_url).wake(RUN)
             started = time.monotonic()
             pause()
-            assert time.monotonic() - started < 10
-        deadline = time.monotonic() + 5
+            assert time.monotonic() - started < SOON_S
+        deadline = time.monotonic() + SOON_S
         while client.pubsub_numsub(channel_of(RUN))[0][1]:
             assert time.monotonic() < deadline, "the subscription outlived the wait"
 
 
 def test_a_thread_looks_often_while_redis_is_away(server: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wakeups, "QUICK_WOKEN_POLL_S", 20.0)
+    monkeypatch.setattr(wakeups, "QUICK_WOKEN_POLL_S", 60.0)
     caller = Caller(url_of(server))
     started = time.monotonic()
     with caller.pauses(RUN) as pause:
@@ -146,7 +164,7 @@ def test_a_thread_looks_often_while_redis_is_away(server: Redis, monkeypatch: py
             pause()
     with caller.pauses(RUN) as pause:
         pause()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < SOON_S
 
 
 # --- waking ---
@@ -163,14 +181,14 @@ def test_a_caller_wakes_again_after_redis_was_restarted(server: Redis) -> None:
 
 
 def test_a_redis_that_does_not_answer_holds_up_a_run_once_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wakeups, "ANSWER_S", 0.1)
+    monkeypatch.setattr(wakeups, "ANSWER_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         caller = Caller(f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
         caller.wake(RUN)
         started = time.monotonic()
         for _ in range(100):
             caller.wake(RUN)
-        assert time.monotonic() - started < 5, "not a hundred times as long as it waits"
+        assert time.monotonic() - started < SOON_S, "not a hundred times as long as it waits"
 
 
 @contextmanager
@@ -178,13 +196,13 @@ def listening(url: str) -> Iterator[Callable[[], list[tuple[str, str]]]]:
     """Yields what reads all that was said on the channels of runs: `(channel, content)` pairs, oldest first."""
     with redis.Redis.from_url(url, decode_responses=True) as client, client.pubsub() as messages:
         messages.psubscribe("*")
-        assert messages.get_message(timeout=5)["type"] == "psubscribe"
+        assert messages.get_message(timeout=SOON_S)["type"] == "psubscribe"
 
         def heard() -> list[tuple[str, str]]:
             # What was sent before this comes before it.
             client.publish("the end", "")
             found = []
-            while (message := messages.get_message(timeout=5)) and message["channel"] != "the end":
+            while (message := messages.get_message(timeout=SOON_S)) and message["channel"] != "the end":
                 found.append((message["channel"], message["data"]))
             return found
 
