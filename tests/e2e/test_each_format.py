@@ -28,7 +28,7 @@ def runs(product: Product) -> Iterator[dict[str, int]]:
 @pytest.mark.parametrize("adapter", sorted(adapters()))
 def test_a_run_over_each_format_is_read_in_a_browser(page: Page, runs: dict[str, int], adapter: str) -> None:  # W1
     page.goto(f"/admin/playground/runs/{runs[adapter]}/")
-    expect(page.locator("#run-head .pg-pill")).to_have_text(re.compile("Round limit"))
+    expect(page.locator("#run-head .pg-pill")).to_have_text(re.compile("Round limit"), timeout=60_000)
     expect(page.locator("#answer")).to_contain_text("I found no order of a.braun@example.com.")
     expect(page.locator(".pg-step", has_text="search_orders")).to_have_count(2)
 

@@ -34,7 +34,7 @@ def test_an_edited_result_goes_to_the_model_and_the_child_says_so(page: Page) ->
     page.fill("#id_temperature", "0.9")
     page.get_by_role("button", name="Run the fork").click()
     page.wait_for_url(re.compile(r"/runs/\d+/"))
-    expect(page.locator(".pg-pill").first).to_have_text("Done")
+    expect(page.locator(".pg-pill").first).to_have_text("Done", timeout=60_000)
     family = page.locator(".pg-family")
     expect(family).to_contain_text(
         re.compile(r"forked from run \d+ at round 2: 1 message edited, temperature .* → 0.9")
@@ -77,7 +77,7 @@ def test_a_typed_in_result_is_given_and_the_step_says_so(page: Page) -> None:
     expect(page.locator("#preview")).to_contain_text("1 tool won't run: get_order.")
     page.get_by_role("button", name="Run the fork").click()
     page.wait_for_url(re.compile(r"/runs/\d+/$|/runs/\d+/#"))
-    expect(page.locator(".pg-pill").first).to_have_text("Done")
+    expect(page.locator(".pg-pill").first).to_have_text("Done", timeout=60_000)
     page.locator('.pg-step:has-text("get_order")').first.click()
     expect(page.locator("[data-origin]")).to_contain_text("Typed-in result. The tool did not run.")
     expect(page.locator("#step-panel")).to_contain_text("is in the mail")

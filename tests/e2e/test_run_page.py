@@ -12,15 +12,17 @@ from playwright.sync_api import Page, Route, expect
 from tests.e2e.test_runs import cancel
 
 DEMO_RUN = "Double charge on order DJ-48213"
+# The number of rounds that the page shows by then.
 SET_HIDDEN = """hidden => {
     Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
     document.dispatchEvent(new Event("visibilitychange"));
+    return document.querySelectorAll("[id^='round-']:not(#round-0)").length;
 }"""
-# Asks for the news of a run until they tell of what is awaited.
+# Asks for the news of a run until they tell of a round, or of the end.
 ASK_UNTIL = """async ([url, awaited]) => {
     for (;;) {
         const {events, ended} = await (await fetch(url)).json();
-        if (awaited === "the end" ? ended : events.some(event => event.data.round === 2)) return;
+        if (ended || (awaited !== "the end" && events.some(event => event.data.round >= awaited))) return;
         await new Promise(done => setTimeout(done, 200));
     }
 }"""
@@ -288,7 +290,8 @@ def test_a_run_is_watched_to_its_end_without_a_reload(page: Page) -> None:  # D4
 def test_the_newest_step_is_followed_until_the_reader_chooses_another(page: Page) -> None:
     start_run(page)
     expect(page.locator("#follow")).to_be_checked()
-    expect(page.locator("#step-detail h2")).to_contain_text("Round 2")
+    # The second, unless the page came later than that.
+    expect(page.locator("#step-detail h2")).to_contain_text(re.compile("Round [234]"))
     assert page.evaluate("document.activeElement === document.body")
 
     page.locator("#step-1").click()
@@ -331,19 +334,19 @@ def test_a_hidden_page_lets_go_and_catches_up(page: Page) -> None:  # D4
     page.on("request", lambda request: asked.append(request.url) if "/events/" in request.url else None)
     start_run(page)
     expect(page.locator("#step-1")).to_be_visible()
-    page.evaluate(SET_HIDDEN, True)
+    shown = page.evaluate(SET_HIDDEN, True)
     updates = page.url.split("#")[0] + "updates/"
     known = len(asked)
-    page.evaluate(ASK_UNTIL, [updates, "round 2"])
+    page.evaluate(ASK_UNTIL, [updates, shown + 1])
     cancel(page, updates.split("/")[-3])
     page.evaluate(ASK_UNTIL, [updates, "the end"])
     assert len(asked) == known
     expect(page.locator(".pg-pill--running")).to_be_visible()
-    expect(page.locator("#round-2")).to_have_count(0)
+    expect(page.locator(f"#round-{shown + 1}")).to_have_count(0)
     page.evaluate(SET_HIDDEN, False)
 
     expect(page.locator(".pg-pill--cancelled")).to_be_visible()
-    expect(page.locator("#round-2")).to_be_visible()
+    expect(page.locator(f"#round-{shown + 1}")).to_be_visible()
 
 
 def test_a_wait_for_a_permit_is_shown_until_it_is_over(page: Page, recorded: dict[str, int]) -> None:  # S4
