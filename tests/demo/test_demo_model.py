@@ -37,10 +37,10 @@ def test_demo_model_answers_and_ends_cleanly_even_while_it_streams(
     request = {"model": "demo-slow", "stream": True, "messages": [{"role": "user", "content": "Write."}]}
 
     assert {"demo-support", "demo-report"} <= {model["id"] for model in httpx.get(f"{url}/models").json()["data"]}
-    with httpx.stream("POST", f"{url}/chat/completions", json=request, timeout=20) as response:
+    with httpx.stream("POST", f"{url}/chat/completions", json=request, timeout=60) as response:
         next(response.iter_lines())
         process.send_signal(number)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
 
     assert (process.returncode, out, err) == (0, "", "")
 
@@ -48,7 +48,7 @@ def test_demo_model_answers_and_ends_cleanly_even_while_it_streams(
 def test_taken_port_is_said_in_one_line(server: tuple[subprocess.Popen[str], str]) -> None:
     port = server[1].removesuffix("/v1").rsplit(":", 1)[1]
     with start(port) as second:
-        out, err = second.communicate(timeout=20)
+        out, err = second.communicate(timeout=60)
 
     assert second.returncode == 1
     assert err.strip() == f"CommandError: Can't listen on 127.0.0.1:{port}: Address already in use."

@@ -93,9 +93,9 @@ def notes() -> Notes:
 
 @asynccontextmanager
 async def within(
-    store: MemoryStore | None, notes: Notes, ceiling: Allowance | None = None
+    store: MemoryStore | None, notes: Notes, ceiling: Allowance | None = None, *, patience_s: float = 60.0
 ) -> AsyncIterator[ModelClient]:
-    async with open_http() as http, RunBudgets(store, ceiling=ceiling, patience_s=0.6) as budgets:
+    async with open_http() as http, RunBudgets(store, ceiling=ceiling, patience_s=patience_s) as budgets:
         yield ModelClient(http=http, meter=notes, budgets=budgets or None, sleep=notes.sleep, jitter=lambda: 0.0)
 
 
@@ -190,7 +190,7 @@ async def test_a_store_that_is_back_soon_is_waited_for(store: MemoryStore, notes
 
 async def test_without_an_answer_of_the_store_no_call_is_made(store: MemoryStore, notes: Notes) -> None:  # M3
     store.away = 1_000
-    async with within(store, notes) as client, serve_script(CHAT.script(HELLO, stream=True)) as server:
+    async with within(store, notes, patience_s=0.6) as client, serve_script(CHAT.script(HELLO, stream=True)) as server:
         completion = await ask(client, call_to(CHAT, server.origin, model=MODEL))
     assert completion.response.error.kind is ErrorKind.BUDGETS_AWAY
     assert "not made" in completion.response.error.message and not server.received

@@ -184,7 +184,7 @@ async def test_models_that_describe_themselves_in_time_are_not_lost_with_the_oth
     tags = json.dumps({"models": [{"name": "quick"}, {"name": "slow"}]}).encode()
     scripts = (Script(writes=[tags]), Script(writes=[json.dumps(LLAMA).encode()]), Script(ending="hang"))
     async with serve_script(*scripts) as server:
-        provider = await found(at(server.origin, OLLAMA), timeout_s=0.5)
+        provider = await found(at(server.origin, OLLAMA), timeout_s=2.0)
     assert len(provider.models) == 1
     assert provider.problems == ("1 of its models did not say what they are; they are asked again next time.",)
 

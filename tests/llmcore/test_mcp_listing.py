@@ -87,9 +87,9 @@ def test_a_tree_is_no_circle() -> None:
 def test_a_pattern_that_would_keep_a_process_busy_is_given_up() -> None:
     schema = {**EMPTY, "properties": {"note": {"pattern": "^(a+)+$"}}}
     (definition,) = read_listing([listed(inputSchema=schema)]).definitions
-    started = time.monotonic()
+    started = time.process_time()
     assert objections(validator_for(definition.parameters), {"note": "a" * 40 + "!"}, seconds=0.1)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_data_that_looks_like_a_schema_is_data() -> None:

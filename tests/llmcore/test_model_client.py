@@ -321,13 +321,13 @@ async def test_an_endless_answer_ends_at_the_total_deadline(wire: Voice, client:
     whole = wire.script(HELLO, stream=True)
     endless = replace(whole, writes=whole.writes[:-3], ending="hang")
     async with serve_script(endless) as server:
-        call = call_to(wire, server.origin, provider={"total_timeout_s": 1.2, "max_attempts": 3})
+        call = call_to(wire, server.origin, provider={"total_timeout_s": 2.4, "max_attempts": 3})
         completion = await ask(client, call)
 
     error = completion.response.error
     assert error is not None
     assert (error.kind, completion.attempts) == (ErrorKind.TIMEOUT, 1)
-    assert "1.2 s" in error.message
+    assert "2.4 s" in error.message
     assert completion.response.thinking == "Hm, well."
 
 

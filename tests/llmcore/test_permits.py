@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 LONG_S = 60.0
 # Long enough that a busy machine doesn't let it end between two signs of life.
-SHORT_S = 2.0
+SHORT_S = 3.0
 
 OpenStore = Callable[..., TicketStore]
 StartCaller = Callable[..., Caller]
@@ -371,7 +371,7 @@ async def test_the_ceiling_and_the_order_survive_a_restart_of_redis(server: Redi
 
 def test_a_redis_that_has_just_begun_waits_for_those_who_hold_permits(redis_url: str) -> None:  # S4
     forget_all(redis_url, just_now=True)
-    store = open_store(redis_url, 0.5)
+    store = open_store(redis_url, SHORT_S)
     late, holder = ticket(), ticket()
     assert store.look(late).recounting
     # It held its permit before Redis was started anew.

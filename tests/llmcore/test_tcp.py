@@ -155,7 +155,7 @@ async def test_what_a_server_says_to_an_idle_connection_is_no_answer_to_the_next
     async with serving(give_up) as port, pool() as http:
         await http.request("GET", f"http://127.0.0.1:{port}/")
         said.set()
-        await asyncio.wait_for(connections[0].wait_closed(), 5)
+        await asyncio.wait_for(connections[0].wait_closed(), 60)
         # The last words are on their way to this side of the loopback.
         while http.connections and not http.connections[0].has_expired():
             await asyncio.sleep(0)

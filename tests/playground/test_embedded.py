@@ -50,7 +50,7 @@ class Product:
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(60)
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
         with closing(sqlite3.connect(self.data_dir / "db.sqlite3")) as database:
@@ -140,7 +140,7 @@ def test_the_second_start_keeps_them(first: Visit) -> None:  # D5
         assert product.rows("SELECT count(*) FROM auth_user") == [(1,)]
 
         with started(first.data_dir, port=free_port(), log="second") as second:
-            assert second.process.wait(60) == 1
+            assert second.process.wait(START_S) == 1
             assert "already running" in second.output
 
         # Even where it can't stop its children itself, none of them stays.
@@ -156,6 +156,6 @@ def test_a_taken_port_and_a_child_that_dies(first: Visit) -> None:  # D5
             assert not url.endswith(f":{port}") and f"port {port} is taken" in product.output
             (worker,) = [pid for pid in product.children if b"celery" in Path(f"/proc/{pid}/cmdline").read_bytes()]
             os.kill(worker, signal.SIGKILL)
-            assert product.process.wait(30) == 1
+            assert product.process.wait(60) == 1
             assert "The worker process has ended by itself (code -9)" in product.output
             assert not any(map(alive, product.children))

@@ -116,7 +116,7 @@ def test_an_interrupt_from_the_keyboard_cancels_the_run(environment: dict[str, s
         )
         wait_for(lambda: RunPartial.objects.exists(), "the answer to be streamed", 60)
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=60)
         wait_for(lambda: model.model.requests[0].disconnected, "the stream to be closed")
     assert process.returncode == 17, errors
     assert "Cancelled" in output and "Traceback" not in errors
