@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
+from binascii import Error as NotBase64
 from collections.abc import Collection
 
 from llmcore.messages import JSON
 from llmcore.redaction.values import change_texts
+from llmcore.structured.media import IMAGE_TYPES, media_type_of
+
+# Of base64: as many bytes as tell what a picture is.
+_BEGINNING = 16
 
 
 def pictures_in(value: JSON) -> frozenset[str]:
@@ -36,6 +42,16 @@ def without_pictures(value: JSON, pictures: Collection[str]) -> JSON:
 
 
 def picture_label(media_type: str | None, data: str | None) -> str:
-    """What a page says of a picture, since it shows none."""
+    """What a page says of a picture in words."""
     size = len(data or "") * 3 // 4 - (data or "").count("=")
     return f"image, {media_type}, {size:,} bytes" if size else f"image, {media_type}, not kept"
+
+
+def type_of_picture(media_type: str | None, data: str | None) -> str:
+    """The media type of base64 `data` that are the picture they are said to be, of a type that is taken; else
+    empty. Only the beginning is looked at."""
+    try:
+        told = media_type_of(b64decode((data or "")[:_BEGINNING], validate=True))
+    except NotBase64:
+        return ""
+    return told if told == media_type and told in IMAGE_TYPES else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import html as html_module
 import re
+from base64 import b64encode
 from collections.abc import Sequence
 
 import pytest
@@ -225,6 +226,29 @@ def test_a_message_with_pictures_and_provider_blocks_names_them(client: Client, 
     assert "thinking that the provider keeps to itself" in html
     assert "server_tool_use" in html
     assert "<img" not in html
+
+
+@pytest.mark.parametrize(
+    ("media_type", "data"),
+    [
+        ("image/png", b"<script>alert(1)</script>"),
+        ("image/svg+xml", b"<svg xmlns='http://www.w3.org/2000/svg'/>"),
+        ("text/html", b"GIF89a<script>alert(1)</script>"),
+    ],
+)
+def test_what_is_no_picture_is_never_served_as_one(client: Client, user: User, media_type: str, data: bytes) -> None:
+    recorded = RecordedRun(user)
+    part = Part(kind="image", media_type=media_type, data=b64encode(data).decode())
+    message = Message(role="user", parts=(part,))
+    recorded.messages.append(message)
+    recorded.answer("Done.")
+    run = recorded.end()
+
+    html = open_step(client, run, 1, "messages")
+    response = client.get(reverse("playground:run_picture", args=[run.pk, message.digest, 0]))
+
+    assert "<img" not in html and f"image, {media_type}, {len(data)} bytes" in html
+    assert response.status_code == 404 and data not in response.content
 
 
 # --- response, thinking, tools ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -225,6 +226,66 @@ def test_the_pages_say_what_the_picture_was(client: Client, settings: Settings, 
     # It is one source with its block and its picture, and another one than that of the other run.
     shown = text_of(compared.content.decode())
     assert "Input photo" in shown and "png" in shown and "gif" in shown
+
+
+def sent_picture(client: Client, run: Run) -> tuple[str, str]:
+    """The messages of the run's first request as its page shows them, and the address of the picture in them."""
+    request = run.steps.get(kind="request").sequence
+    url = reverse("playground:run_step", args=[run.pk, request])
+    html = client.get(url, {"tab": "messages"}, headers={"HX-Request": "true"}).content.decode()
+    found = re.search(r'<img src="([^"]+)"', html)
+    return html, found[1] if found else ""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_picture_that_was_sent_is_shown_by_its_address(client: Client, settings: Settings) -> None:
+    run, other = (run_with_picture(settings, PrivacyLevel.FULL, picture=data) for data in (PNG, GIF))
+    client.force_login(UserFactory(is_superuser=True))
+
+    html, url = sent_picture(client, run)
+    response = client.get(url)
+
+    assert "photo.png image, image/png, 12 bytes" in text_of(html) and f'<a href="{url}" target="_blank"' in html
+    # The page stays light: the bytes come by the address alone.
+    assert "iVBORw0KGgo" not in html and response.content == PNG
+    assert response["Content-Type"] == "image/png" and response["Content-Disposition"] == "inline"
+    assert response["X-Content-Type-Options"] == "nosniff" and "no-store" in response["Cache-Control"]
+    assert response["Content-Security-Policy"] == "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+    assert client.post(url).status_code == 405
+    # What isn't a picture of a type that the product takes, or of another run, isn't served.
+    digest = url.split("/")[-3]
+    at = {"run": other.pk, "digest": digest, "part": 1}
+    for changed in (at, at | {"run": run.pk, "part": 0}, at | {"run": run.pk, "part": 9}):
+        assert client.get(reverse("playground:run_picture", args=list(changed.values()))).status_code == 404
+
+
+@pytest.mark.django_db(transaction=True)
+def test_only_who_may_see_the_run_gets_its_picture(client: Client, settings: Settings) -> None:
+    run = run_with_picture(settings, PrivacyLevel.FULL)
+    client.force_login(UserFactory(is_superuser=True))
+    _, url = sent_picture(client, run)
+
+    statuses = []
+    for rights in (["playground.view_all_runs"], ["playground.view_run"], []):
+        client.force_login(UserFactory(is_staff=True, permissions=rights))
+        statuses.append(client.get(url).status_code)
+    client.logout()
+
+    assert statuses == [200, 404, 403] and client.get(url).status_code == 302
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_deleted_picture_says_so(client: Client, settings: Settings) -> None:
+    run = run_with_picture(settings, PrivacyLevel.FULL)
+    client.force_login(UserFactory(is_superuser=True))
+    _, url = sent_picture(client, run)
+    assert run.ended_at is not None
+    purge(now=run.ended_at + timedelta(days=91))
+
+    response = client.get(url)
+
+    assert (response.status_code, response.content) == (410, b"This picture is no longer stored.")
+    assert sent_picture(client, run)[1] == ""
 
 
 @pytest.mark.django_db(transaction=True)

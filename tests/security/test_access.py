@@ -21,7 +21,7 @@ from tests.playground.recorded import RecordedRun, finished_run
 
 
 def address(pattern: URLPattern, run: Run) -> str:
-    given = {"pk": run.pk, "sequence": 1, "index": 0, "action_id": 1}
+    given = {"pk": run.pk, "sequence": 1, "index": 0, "action_id": 1, "digest": "0" * 64, "part": 0}
     return reverse(f"playground:{pattern.name}", kwargs={name: given[name] for name in pattern.pattern.converters})
 
 

@@ -19,6 +19,7 @@ from playground.pictures import picture_label
 from playground.reading.boxes import Box, any_box, byte_size, json_box, text_box
 from playground.reading.lines import Line
 from playground.reading.panels.base import Panel, Query, Tab
+from playground.reading.pictures import PictureView, picture_view
 from playground.reading.step_record import StepRecord
 from playground.reading.step_rows import load_rows
 from playground.reading.steps import read_lines
@@ -36,6 +37,7 @@ class Block:
     """A piece of a message: a segment with its source, or a part without one."""
 
     box: Box | None = None
+    picture: PictureView | None = None
     source: Source | None = None
     label: str = ""
     note: str = ""
@@ -189,17 +191,28 @@ class MessageReader:
         blocks = []
         for number, part in enumerate(message.parts):
             own = [segment for segment in segments if segment.part == number]
+            picture = self._picture(index, number, part, own) if part.kind == "image" else None
             if own:
-                blocks += [self._segment_block(part, segment, f"m{index}-{number}-{segment.start}") for segment in own]
+                blocks += [
+                    self._segment_block(part, segment, f"m{index}-{number}-{segment.start}", picture) for segment in own
+                ]
             else:
-                blocks.append(part_block(part, f"m{index}-{number}", self._record.plan.estimator))
+                blocks.append(part_block(part, f"m{index}-{number}", self._record.plan.estimator, picture))
         return blocks
 
-    def _segment_block(self, part: Part, segment: Segment, name: str) -> Block:
+    def _picture(self, index: int, number: int, part: Part, own: Sequence[Segment]) -> PictureView | None:
+        """It is called as its file was, else as the input that it was given for."""
+        given = (self._record.plan.structured or {}).get("inputs") or ()
+        files = {item["name"]: item.get("origin") for item in given}
+        name = next((files.get(segment.source_id) or segment.label for segment in own), "Picture")
+        return picture_view(self._record.run, self._digests[index], number, part, name)
+
+    def _segment_block(self, part: Part, segment: Segment, name: str, picture: PictureView | None) -> Block:
         is_image = part.kind == "image"
         text = picture_label(part.media_type, part.data) if is_image else part.text[segment.start : segment.end]
         return Block(
             box=text_box(name, segment.label, text.strip("\n")),
+            picture=picture,
             source=segment.source,
             label=segment.label,
             version=segment.version,
@@ -225,7 +238,7 @@ class MessageReader:
         return {line.call_id: line for line in read_lines(self._record.run, load_rows(steps))}
 
 
-def part_block(part: Part, name: str, estimator: Estimator) -> Block:
+def part_block(part: Part, name: str, estimator: Estimator, picture: PictureView | None) -> Block:
     """A part that no segment explains."""
     match part.kind:
         case "text":
@@ -238,7 +251,7 @@ def part_block(part: Part, name: str, estimator: Estimator) -> Block:
                 tokens=estimator.text(part.text) or None,
             )
         case "image":
-            return Block(label=picture_label(part.media_type, part.data), kind="image")
+            return Block(label=picture_label(part.media_type, part.data), kind="image", picture=picture)
         case _:
             return Block(box=json_box(name, "Block of the provider", part.extra), label="provider", kind="provider")
 
