@@ -25,13 +25,32 @@ from llmcore.store import model_value
 from llmcore.usage import Prices
 
 
+def wire_format_label(name: str) -> str:
+    adapter = adapters().get(name)
+    return adapter.label if adapter else _("%s (not known to this site)") % name
+
+
+class WireFormatFilter(admin.SimpleListFilter):
+    """Providers of a wire format, by the name that the form has for it."""
+
+    title = gettext_lazy("wire format")
+    parameter_name = "adapter"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        used = Provider.objects.order_by("adapter").values_list("adapter", flat=True).distinct()
+        return [(name, wire_format_label(name)) for name in used]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Provider]) -> QuerySet[Provider]:
+        return queryset.filter(adapter=self.value()) if self.value() else queryset
+
+
 @admin.register(Provider)
 class ProviderAdmin(KeyedAdmin):
     """Providers."""
 
     form = ProviderForm
     list_display = ["name", "wire_format", "base_url", "key", "models_count", "enabled"]
-    list_filter = ["enabled", "adapter"]
+    list_filter = ["enabled", WireFormatFilter]
     search_fields = ["name", "slug", "base_url"]
     prepopulated_fields = {"slug": ["name"]}
     actions = ["test_connection"]
@@ -82,8 +101,7 @@ class ProviderAdmin(KeyedAdmin):
 
     @admin.display(description=gettext_lazy("wire format"), ordering="adapter")
     def wire_format(self, obj: Provider) -> str:
-        adapter = adapters().get(obj.adapter)
-        return adapter.label if adapter else _("%s (not known to this site)") % obj.adapter
+        return wire_format_label(obj.adapter)
 
     @admin.display(description=gettext_lazy("models"), ordering="models_count")
     def models_count(self, obj: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -121,12 +122,14 @@ def test_the_list_of_usage_takes_the_same_queries_for_any_number(
 
 def test_the_list_of_usage_shows_figures_as_people_read_them(client: Client) -> None:
     client.force_login(UserFactory(is_superuser=True))
-    UsageRecord.objects.filter(pk=metered().pk).update(input_tokens=12_345, cost=Decimal("0.000461300000"))
+    at = datetime(2026, 11, 30, 20, 31, 5, tzinfo=UTC)
+    usage = {"input_tokens": 12_345, "cost": Decimal("0.000461300000"), "created_at": at}
+    UsageRecord.objects.filter(pk=metered().pk).update(**usage)
 
     page = client.get(reverse("admin:llmcore_usagerecord_changelist")).content.decode()
 
     assert '<td class="field-input">12,345</td>' in page and '<td class="field-price">$0.0004613</td>' in page
-    assert '<td class="field-output">–</td>' in page
+    assert '<td class="field-output">–</td>' in page and ">30 Nov 2026, 20:31:05</a>" in page
 
 
 def test_the_sections_stand_under_one_heading_in_the_admin(client: Client) -> None:

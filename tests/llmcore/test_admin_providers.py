@@ -240,6 +240,16 @@ def test_the_list_of_models_takes_the_same_queries_for_any_number(
     assert "1.25 / 10" in page.content.decode()
 
 
+def test_providers_are_filtered_by_the_names_of_their_wire_formats(admin: Client) -> None:
+    ProviderFactory(name="Wanted", adapter="anthropic")
+    ProviderFactory(name="Other", adapter="gone")
+
+    page = admin.get(reverse(LIST), {"adapter": "anthropic"}).content.decode()
+
+    assert ">Anthropic</a>" in page and ">gone (not known to this site)</a>" in page
+    assert ">Wanted</a>" in page and ">Other</a>" not in page
+
+
 @pytest.mark.parametrize("search", ["acme", "LLM.example", "Acme Corp"])
 def test_providers_are_found_by_name_slug_and_address(admin: Client, search: str) -> None:
     ProviderFactory(slug="acme", name="Acme Corp", base_url="https://llm.example.com/v1")

@@ -105,8 +105,11 @@ def test_a_call_that_needs_approval_waits_in_the_inbox_and_the_engine_is_told_wh
     assert told["ruling"] == "require" and proposal["state"] == "waits" and proposal["call"] == "c-1"
     assert state(proposal)["state"] == "waits"
 
-    inbox = text_of(client.get(reverse("playground:actions")).content.decode())
+    page = client.get(reverse("playground:actions")).content.decode()
+    inbox = text_of(page)
     assert "terminal" in inbox and "Session table-7" in inbox and "Decide" in inbox
+    # It named no user.
+    assert '<td data-label="User">–</td>' in page
     assert "Proposed actions (1)" in client.get(reverse("admin:index")).content.decode()
     html = card(client, proposal)
     assert "rm -rf build &amp;&amp; echo &lt;b&gt;done&lt;/b&gt;</pre>" in html and proposal["digest"] in html
