@@ -201,7 +201,7 @@ def test_what_nobody_decides_about_expires_and_ends_the_run(done: Counter[str], 
         sweep(now=timezone.now() + timedelta(seconds=50))
         run.refresh_from_db()
         assert run.status == "awaiting_approval"
-        action = waiting(run)[0]
+        action, since = waiting(run)[0], run.suspended_at
         late = timezone.now() + timedelta(seconds=61)
         with pytest.raises(DecisionConflict, match="expired"):
             decide_action(run=run, action_id=action.pk, digest=action.turn_digest, kind=APPROVE, by=run.user, now=late)
@@ -211,7 +211,8 @@ def test_what_nobody_decides_about_expires_and_ends_the_run(done: Counter[str], 
         run.refresh_from_db()
         assert (run.status, run.reason) == ("incomplete", "approval_expired") and not done
         assert run.detail == "Nobody decided about “pay” in time. It was not run."
-        assert run.approval_ms == pytest.approx(61_000, abs=2_000) and run.ended_at is not None
+        waited_ms = (late - since) / timedelta(milliseconds=1)
+        assert run.approval_ms == pytest.approx(waited_ms) and waited_ms > 61_000 and run.ended_at is not None
         assert list(DecisionRecord.objects.values_list("decision", "username")) == [("expire", "")] * 2
         with pytest.raises(DecisionConflict, match="expired already"):
             decide_action(run=run, action_id=action.pk, digest=action.turn_digest, kind=APPROVE, by=run.user)
@@ -426,7 +427,7 @@ def test_the_audit_can_not_be_rewritten(done: Counter[str]) -> None:  # P5
 def test_the_times_of_a_run_that_waited_add_up(done: Counter[str]) -> None:
     with asking() as model:
         run = started(model)
-        earlier = timedelta(seconds=90)
+        since, earlier = run.suspended_at, timedelta(seconds=90)
         Run.objects.filter(pk=run.pk).update(
             suspended_at=run.suspended_at - earlier,
             created_at=run.created_at - earlier,
@@ -434,14 +435,15 @@ def test_the_times_of_a_run_that_waited_add_up(done: Counter[str]) -> None:
         )
         ProposedAction.objects.update(proposed_at=F("proposed_at") - earlier)
         decide(run, APPROVE, APPROVE)
+        decided_after_ms = (timezone.now() - since) / timedelta(milliseconds=1)
         model.drive(run)
 
-    assert run.approval_ms == pytest.approx(90_000, abs=5_000)
+    assert 90_000 < run.approval_ms <= 90_000 + decided_after_ms
     parts = (run.approval_ms, run.queue_ms, run.model_ms, run.tool_ms, run.overhead_ms)
     assert sum(part or 0.0 for part in parts) == pytest.approx(run.wall_ms)
-    assert run.overhead_ms < 5_000
+    assert run.overhead_ms < 60_000, "the wait is none of it"
     (found,) = [finding for finding in run.findings if finding["id"] == "approval_waited"]
-    assert "The run waited 1 min 30 s" in found["title"] or "1 min 31 s" in found["title"]
+    assert "The run waited 1 min 3" in found["title"]
     shares = {share.name: share.value for share in time_shares(run)}
     assert shares["Approval"] == run.approval_ms
     bar = {piece.css: piece for piece in run_rows([run], now=timezone.now())[0].time_bar}
