@@ -65,7 +65,7 @@ def expect_step(page: Page, step: int, tab: str) -> None:
     expect(detail).to_have_attribute("data-tab", tab)
     expect(page.locator(f"#step-{step}")).to_have_attribute("aria-selected", "true")
     expect(page.locator('[aria-selected="true"].pg-step')).to_have_count(1)
-    assert page.evaluate("location.hash") == f"#step-{step}/{tab}"
+    expect(page).to_have_url(re.compile(f"#step-{step}/{tab}$"))
 
 
 # --- reading ---
