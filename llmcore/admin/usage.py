@@ -7,8 +7,8 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.timezone import template_localtime
 from django.utils.translation import gettext_lazy
 
 from llmcore.models import UsageRecord
@@ -69,7 +69,7 @@ class UsageRecordAdmin(admin.ModelAdmin):
     @admin.display(description=gettext_lazy("time"), ordering="created_at")
     def time(self, obj: UsageRecord) -> str:
         """As the pages of runs write it, too; with the figures it has room beside the filters."""
-        return date_format(template_localtime(obj.created_at), "j M Y, H:i:s")
+        return date_format(timezone.localtime(obj.created_at), "j M Y, H:i:s")
 
     @admin.display(description=gettext_lazy("input"), ordering="input_tokens", empty_value="–")
     def input(self, obj: UsageRecord) -> str | None:
