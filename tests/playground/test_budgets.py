@@ -207,7 +207,7 @@ def test_what_a_lost_worker_had_reserved_is_given_back() -> None:  # M3, D3
 
 
 def test_a_cancelled_call_counts_what_was_sent() -> None:  # M1, M3
-    slow = Turn(text="Good day to you all.", chunk_chars=4, chunk_delay_s=0.3)
+    slow = Turn(text="Good day to you all.", chunk_chars=1, chunk_delay_s=0.5)
     budget = BudgetFactory(max_tokens=10_000)
     with script(slow, max_tokens=60) as model:
         run = write_run(request=model.request(), by=None)
