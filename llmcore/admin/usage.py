@@ -61,6 +61,7 @@ class UsageRecordAdmin(admin.ModelAdmin):
     ]
     list_filter = ["created_at", FailedFilter, "purpose", "configuration"]
     list_select_related = ["configuration", "user"]
+    empty_value_display = "–"
     search_fields = ["model_name", "provider_slug", "session"]
     search_help_text = gettext_lazy("Model, provider or session.")
     # The whole count of a large table costs more than the page.
@@ -71,19 +72,19 @@ class UsageRecordAdmin(admin.ModelAdmin):
         """As the pages of runs write it, too; with the figures it has room beside the filters."""
         return date_format(timezone.localtime(obj.created_at), "j M Y, H:i:s")
 
-    @admin.display(description=gettext_lazy("input"), ordering="input_tokens", empty_value="–")
+    @admin.display(description=gettext_lazy("input"), ordering="input_tokens")
     def input(self, obj: UsageRecord) -> str | None:
         return grouped(obj.input_tokens)
 
-    @admin.display(description=gettext_lazy("cached"), ordering="cache_read_input_tokens", empty_value="–")
+    @admin.display(description=gettext_lazy("cached"), ordering="cache_read_input_tokens")
     def cached(self, obj: UsageRecord) -> str | None:
         return grouped(obj.cache_read_input_tokens)
 
-    @admin.display(description=gettext_lazy("output"), ordering="output_tokens", empty_value="–")
+    @admin.display(description=gettext_lazy("output"), ordering="output_tokens")
     def output(self, obj: UsageRecord) -> str | None:
         return grouped(obj.output_tokens)
 
-    @admin.display(description=gettext_lazy("cost"), ordering="cost", empty_value="–")
+    @admin.display(description=gettext_lazy("cost"), ordering="cost")
     def price(self, obj: UsageRecord) -> str | None:
         return None if obj.cost is None else f"${obj.cost.normalize():f}"
 
