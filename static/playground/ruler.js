@@ -36,8 +36,8 @@
   function drawAxis() {
     const { origin, length } = axis();
     const [from, long] = [origin / 1000, length / 1000];
-    // Minutes and hours are longer words.
-    const step = TICKS.find((tick) => long / tick <= (tick < 60 ? 4.5 : 3.5)) || long / 4;
+    // Hundredths, minutes and hours are longer words.
+    const step = TICKS.find((tick) => long / tick <= (tick >= 0.1 && tick < 60 ? 4.5 : 3)) || long / 4;
     const ruler = inspector.querySelector("[data-ruler]");
     const grid = inspector.querySelector("[data-grid]");
     ruler.replaceChildren();
