@@ -11,9 +11,14 @@
   // What the server found to be edited stays marked: only it knows what stood there before.
   const isEdited = (field) => field.dataset.edited !== undefined || field.value !== original(field);
 
+  function mark(box) {
+    box.querySelector("[data-badge]").hidden = ![...box.querySelectorAll("[data-edit]")].some(isEdited);
+  }
+
   form.addEventListener("input", (event) => {
     const box = event.target.closest("[data-message]");
-    if (!box || !event.target.matches("[data-edit]")) return;
-    box.querySelector("[data-badge]").hidden = ![...box.querySelectorAll("[data-edit]")].some(isEdited);
+    if (box && event.target.matches("[data-edit]")) mark(box);
   });
+  // What was typed before this script was there, or what the browser has put back.
+  for (const box of form.querySelectorAll("[data-message]:has([data-edit])")) mark(box);
 })();

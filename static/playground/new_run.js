@@ -19,6 +19,12 @@
   let seen = "";
   let asked = "";
 
+  function isTouched(field) {
+    if (field.matches("select")) return field.selectedIndex !== Math.max([...field.options].findIndex((option) => option.defaultSelected), 0);
+    if (field.matches("[type=checkbox], [type=radio]")) return field.checked !== field.defaultChecked;
+    return field.value !== field.defaultValue;
+  }
+
   // --- What was changed --------------------------------------------------------------------------------------
 
   function changed() {
@@ -287,7 +293,9 @@
   window.addEventListener("pageshow", () => {
     delete form.dataset.sent;
     count();
-    // A page that the browser brought back has the fields as they were left, and the preview of before.
+    // A page that the browser brought back has the fields as they were left, and the preview of before. On a new one
+    // somebody may have typed before its scripts were there.
+    if (all("input, textarea, select", form).some(isTouched)) seen = "";
     changed();
   });
 

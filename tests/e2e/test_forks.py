@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.test_run_page import open_run
 
@@ -22,12 +22,16 @@ def open_tool(page: Page) -> None:
 def test_an_edited_result_goes_to_the_model_and_the_child_says_so(page: Page) -> None:
     open_tool(page)
     parent = page.url.split("#")[0]
+    # Who types before the page's script has come is not overlooked.
+    held: list[Route] = []
+    page.route("**/fork_form*.js", lambda route: held.append(route))
     page.keyboard.press("f")
     expect(page.get_by_role("heading", name="Fork from round 2")).to_be_visible()
     chosen = page.locator("[data-message]:has-text('chosen')")
     expect(chosen).to_have_attribute("open", "")
     expect(chosen.locator("[data-badge]")).to_be_hidden()
     chosen.locator("textarea").fill('{"number": "DJ-48205", "status": "lost"}')
+    held[0].continue_()
     expect(chosen.locator("[data-badge]")).to_be_visible()
     expect(page.locator("#preview")).to_contain_text('"status": "lost"')
     page.get_by_text("Advanced").click()

@@ -90,6 +90,13 @@ def test_a_message_is_fetched_when_it_is_opened(client: Client, run: Run) -> Non
     assert client.get(reverse("playground:fork_message", args=[run.pk, 9]) + f"?at={at}").status_code == 404
 
 
+def test_a_refused_form_says_what_was_edited(client: Client, run: Run) -> None:
+    typed = {f"text-{RESULT}-0": "order 1", f"failed-{RESULT}": "1", "max_rounds": "1"}
+    page = client.post(address(run, sequence(run, "request", 3)), data(**typed)).content.decode()
+    assert f'<select name="failed-{RESULT}" data-edit data-edited>' in page
+    assert '<span class="pg-badge pg-badge--chg" data-badge>' in page
+
+
 def test_a_sent_form_starts_a_run_that_names_its_parent(client: Client, run: Run) -> None:
     at = sequence(run, "tool_call", 1)
     edited = {f"text-{RESULT}-0": "order 1\r\nlost", f"failed-{RESULT}": "1"}
