@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.db import connections
+from django.utils import timezone
 
 from llmcore.models import Configuration
 from llmcore.providers.scripted.app import ScriptedModel
@@ -19,6 +21,7 @@ from llmcore.tools.registry import site_tools
 from playground.models import Run
 from playground.services.drive_run import drive_run
 from playground.services.start_run import RunRequest, write_run
+from playground.services.sweep import sweep
 from tests.factories import ConfigurationFactory, LanguageModelFactory, ProviderFactory
 
 WAIT_S = 60.0
@@ -78,6 +81,18 @@ def wait_for(ready: Callable[[], object], what: str = "the expected state", time
     while not ready():
         assert time.monotonic() < deadline, f"waited for {what} in vain"
         time.sleep(0.01)
+
+
+def lose_worker(run: Run) -> None:
+    """Let the lease be over and the reaper find it, as if the run's worker had died; again where it wrote meanwhile."""
+
+    def lost() -> bool:
+        Run.objects.filter(pk=run.pk, status="running").update(lease_until=timezone.now() - timedelta(seconds=1))
+        sweep(now=timezone.now())
+        run.refresh_from_db()
+        return run.status != "running"
+
+    wait_for(lost, "the run to be taken from its worker")
 
 
 @contextmanager

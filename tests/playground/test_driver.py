@@ -37,6 +37,7 @@ from tests.playground.driven import (
     WAIT_S,
     call,
     in_background,
+    lose_worker,
     script,
     site_tool,
     wait_for,
@@ -90,13 +91,6 @@ def driving(run: Run, **options: object) -> threading.Thread:
 
 def kinds(run: Run) -> list[str]:
     return list(run.steps.values_list("kind", flat=True))
-
-
-def lose_worker(run: Run) -> None:
-    """Let the lease be over and the reaper find it, as if the run's worker had died."""
-    Run.objects.filter(pk=run.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
-    sweep(now=timezone.now())
-    run.refresh_from_db()
 
 
 # D1, T2

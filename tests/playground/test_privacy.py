@@ -31,10 +31,9 @@ from playground.services.drive_run import drive_run
 from playground.services.export_run import export_run, import_run
 from playground.services.purge import purge
 from playground.services.start_run import RunRequest, write_run
-from playground.services.sweep import sweep
 from tests.factories import ConfigurationFactory, UserFactory
 from tests.playground.database import empty_search_index, found_in_database
-from tests.playground.driven import Script, call, in_background, script, site_tool, wait_for
+from tests.playground.driven import Script, call, in_background, lose_worker, script, site_tool, wait_for
 from tests.playground.recorded import RecordedRun
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -298,9 +297,7 @@ def interrupted(model: Script) -> Run:
     run = write_run(request=model.request(**asked()), by=None)
     with in_background(lambda: drive_run(run_id=run.pk, worker="test")):
         wait_for(lambda: run.steps.filter(round=2).exists(), "the second round")
-        Run.objects.filter(pk=run.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
-        sweep(now=timezone.now())
-    run.refresh_from_db()
+        lose_worker(run)
     assert run.status == "interrupted"
     return run
 

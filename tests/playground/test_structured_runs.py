@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone
 from pytest_django import Settings
 
 from llmcore.errors import InvalidInput, UnknownPrompt
@@ -30,12 +28,11 @@ from playground.services.export_run import export_run, import_run
 from playground.services.prepare_run import refuse_unresolved
 from playground.services.run_for_real import run_for_real
 from playground.services.start_run import RunRequest, write_run
-from playground.services.sweep import sweep
 from playground.structured_run import GivenInput
 from tests.factories import ConfigurationFactory, UserFactory
 from tests.llmcore.prompt_packs import FILES, INPUTS, INVALID, SCHEMA, VALID
 from tests.playground.database import empty_search_index, found_in_database
-from tests.playground.driven import Script, in_background, script, wait_for
+from tests.playground.driven import Script, in_background, lose_worker, script, wait_for
 from tests.playground.shown import text_of
 from tests.playground.structured import TEXT, site_prompt, structured
 
@@ -252,9 +249,7 @@ def test_a_run_that_lost_its_worker_goes_on_with_its_repair() -> None:
         run = write_run(request=model.request(prompt="", structured=structured()), by=None)
         with in_background(lambda: drive_run(run_id=run.pk, worker="test")):
             wait_for(lambda: run.steps.filter(round=2, kind=StepKind.REQUEST).exists(), "the second round")
-            Run.objects.filter(pk=run.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
-            sweep(now=timezone.now())
-        run.refresh_from_db()
+            lose_worker(run)
         assert run.continuable and requeue_interrupted(run)
         model.model.scenarios["scripted"] = Scenario(name="scripted", turns=(Turn(text=INVALID), Turn(text=VALID)))
         model.drive(run)

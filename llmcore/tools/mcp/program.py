@@ -123,12 +123,16 @@ async def end(process: Process) -> None:
     with anyio.CancelScope(shield=True):
         # What it hasn't read yet would otherwise keep its input open.
         process.stdin.transport.abort()
-        with anyio.move_on_after(END_S):
-            return await ended(process)
-        process.kill()
-        with anyio.move_on_after(KILLED_S):
-            return await ended(process)
-        logger.warning("the process %d of an MCP server can't be ended", process.pid)
+        try:
+            with anyio.move_on_after(END_S):
+                return await ended(process)
+            process.kill()
+            with anyio.move_on_after(KILLED_S):
+                return await ended(process)
+            logger.warning("the process %d of an MCP server can't be ended", process.pid)
+        finally:
+            # Else asyncio does it some turns of the event loop later, which may end before.
+            process._transport.close()  # type: ignore[attr-defined]
 
 
 async def ended(process: Process) -> None:
