@@ -3,12 +3,11 @@
 Each run is started by a click on Run. Measured are the time from the click until its first step stands on the page of
 the run, for every step the time from when the loop recorded it until it stands there, and the time from a click on
 Cancel until the page says that the run has stopped. All are counted to the frame that the browser begins with it; the
-painting of that frame has a line of its own, where the browser tells it: for the first frame of a page. Beside them
-stands what the browser alone needs for a click, a redirect and a page with nothing but one line. When a step was
-recorded is told by the run's start and the step's own times, which lets it look some milliseconds too old: the figures
-are on the high side.
+painting of that frame has a line of its own for the first step. Beside them stands what the browser alone needs for a
+click, a redirect and a page with nothing but one line. When a step was recorded is told by the run's start and the
+step's own times, which lets it look some milliseconds too old: the figures are on the high side.
 
-A client without a screen sends the same form, too, and reads the page up to its first step: what the product itself
+A client without a screen sends the same form, too, and reads the answer up to its first step: what the product itself
 takes of the time where no browser takes the processors from it.
 """
 
@@ -41,28 +40,26 @@ WATCH = """
 const now = () => performance.timeOrigin + performance.now();
 document.addEventListener("click", () => sessionStorage.setItem("clicked", now()), true);
 window.shown = {};
+new PerformanceObserver((list) => (window.painted ??= list.getEntries()[0].renderTime)).observe({ type: "element" });
 const look = () => {
   for (const row of document.querySelectorAll(".pg-step[id]")) {
     const step = row.id.slice("step-".length);
-    if (!(step in shown)) requestAnimationFrame(() => (shown[step] ??= now()));
+    if (step in shown) continue;
+    for (const text of [row, ...row.querySelectorAll("span, b")]) text.setAttribute("elementtiming", "step");
+    requestAnimationFrame(() => (shown[step] ??= now()));
   }
 };
 new MutationObserver(look).observe(document, { childList: true, subtree: true });
 """
 SEEN = """() => {
-  const entry = performance.getEntriesByType("navigation")[0];
   const at = (time) => performance.timeOrigin + time;
-  return {
-    clicked: Number(sessionStorage.getItem("clicked")),
-    shown,
-    sent: at(entry.startTime),
-    redirected: at(entry.redirectEnd || entry.fetchStart),
-    answered: at(entry.responseEnd),
-    read: at(entry.domContentLoadedEventEnd),
-    painted: at(performance.getEntriesByName("first-contentful-paint")[0].startTime),
-  };
+  const clicked = Number(sessionStorage.getItem("clicked"));
+  // Of the empty pages nothing is fetched.
+  const [answer = {}] = performance.getEntriesByType("resource")
+    .filter(({ name, startTime }) => new URL(name).pathname.endsWith("/new/") && at(startTime) >= clicked);
+  return { clicked, shown, began: at(answer.responseStart), answered: at(answer.responseEnd), painted: at(painted) };
 }"""
-PAINTED = "() => window.shown && shown['1'] && performance.getEntriesByName('first-contentful-paint').length"
+PAINTED = "() => window.shown && shown['1'] && window.painted"
 ENDED = "() => !document.querySelector('#follow')"
 STREAMING = "() => document.querySelector('[data-partial=text]')?.textContent.length > 20"
 STOPPED = """() => document.querySelector('.pg-pill--cancelled')?.checkVisibility()
@@ -71,9 +68,8 @@ FORM = "() => new URLSearchParams(new FormData(document.querySelector('[data-run
 FIRST_STEP = 'id="step-1"'
 # What happens between the click and the first step, in this order.
 STAGES = {
-    "redirected": "click to the redirect",
+    "began": "click to the beginning of the answer",
     "answered": "click to the page's text",
-    "read": "click to the page with its scripts",
 }
 
 
@@ -165,8 +161,8 @@ def start_without_browser(page: Page, pk: int) -> float:
     form, url = page.evaluate(FORM), page.url
     cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies()}
     page.goto("about:blank")
-    headers = {"Content-Type": "application/x-www-form-urlencoded", "Referer": url}
-    with httpx.Client(cookies=cookies, follow_redirects=True, timeout=30) as client:
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "Referer": url, "HX-Request": "true"}
+    with httpx.Client(cookies=cookies, timeout=30) as client:
         client.get(url)
         began = time.perf_counter()
         with client.stream("POST", url, content=form, headers=headers) as response:
@@ -176,8 +172,9 @@ def start_without_browser(page: Page, pk: int) -> float:
                 if FIRST_STEP in text:
                     break
             took = (time.perf_counter() - began) * 1000
-    assert FIRST_STEP in text, f"{response.url} has no first step"
-    page.goto(str(response.url))
+    run = response.headers["Location"]
+    assert FIRST_STEP in text, f"the page of {run} came without a first step"
+    page.goto(run)
     page.wait_for_function(ENDED)
     return took
 

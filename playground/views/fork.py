@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.views.decorators.http import require_http_methods, require_POST
@@ -20,11 +20,12 @@ from playground.views import StaffRequest, admin_page
 from playground.views.new_run import previewed, started
 from playground.views.run import SEE
 from playground.views.run_step import number
+from playground.views.started import answer_refused, answer_started
 
 
 @admin_page(*SEE)
 @require_http_methods(["GET", "HEAD", "POST"])
-def run_fork(request: StaffRequest, run: Run) -> HttpResponse:
+def run_fork(request: StaffRequest, run: Run) -> HttpResponseBase:
     """The form, filled like the run at the step `?at=`, or as it was sent with what is wrong with it."""
     may_start(request)
     point = point_of(request, run)
@@ -35,7 +36,9 @@ def run_fork(request: StaffRequest, run: Run) -> HttpResponse:
         choices = load_run_choices(user=request.user, configuration=request.POST.get("configuration", ""))
         form = ForkForm(request.POST, choices=choices, point=point)
         if form.is_valid() and (child := started(request, form, run)):
-            return redirect("playground:run", pk=child.pk)
+            return answer_started(request, child)
+        if request.htmx:
+            return answer_refused()
     else:
         choices = load_run_choices(user=request.user, configuration=run.request["configuration"])
         filled = filled_form(point, choices)

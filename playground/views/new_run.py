@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from django.http import Http404, HttpResponse, QueryDict
+from django.http import Http404, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -26,6 +26,7 @@ from playground.services.start_complete_run import start_complete_run
 from playground.services.start_run import RunRequest, given_title
 from playground.views import StaffRequest, admin_page
 from playground.views.runs import table
+from playground.views.started import answer_refused, answer_started
 
 VIEWS = {"source": "view_source.html", "plain": "view_plain.html", "json": "view_json.html", "exact": "view_json.html"}
 RECENT = 5
@@ -33,7 +34,7 @@ RECENT = 5
 
 @admin_page("playground.add_run")
 @require_http_methods(["GET", "HEAD", "POST"])
-def new_run(request: StaffRequest) -> HttpResponse:
+def new_run(request: StaffRequest) -> HttpResponseBase:
     """The empty form, the form filled like the run `?from=` or with what `?configuration=`, `?skill=` and `?snippet=`
     name, or the form as it was sent with what is wrong with it."""
     repeated = run_to_repeat(request)
@@ -46,7 +47,9 @@ def new_run(request: StaffRequest) -> HttpResponse:
         choices = load_run_choices(user=request.user, configuration=request.POST.get("configuration", ""))
         form = NewRunForm(request.POST, choices=choices)
         if form.is_valid() and (run := started(request, form, repeated)):
-            return redirect("playground:run", pk=run.pk)
+            return answer_started(request, run, in_place=True)
+        if request.htmx:
+            return answer_refused()
         values: Any = request.POST
         missing: tuple[str, ...] = ()
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpResponse, HttpResponseBase, JsonResponse
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils import timezone
@@ -26,7 +26,11 @@ SEE = ("playground.view_run", "playground.view_all_runs")
 
 
 @admin_page(*SEE)
-def run(request: StaffRequest, run: Run) -> HttpResponseBase:
+def run(request: StaffRequest, run: Run) -> TemplateResponse:
+    return run_page(request, run)
+
+
+def run_page(request: StaffRequest, run: Run) -> TemplateResponse:
     if is_beginning(run, now=timezone.now()):
         return beginning_page(request, run)
     at, filter = number(request.GET, "at"), read_filter(request.GET)

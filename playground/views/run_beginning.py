@@ -12,7 +12,7 @@ from functools import partial
 
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.utils import timezone
@@ -32,7 +32,7 @@ END_OF_HEAD = "</head>"
 NOT_SHOWN = "playground/run/run_not_shown.html"
 
 
-def beginning_page(request: StaffRequest, run: Run) -> HttpResponseBase:
+def beginning_page(request: StaffRequest, run: Run) -> TemplateResponse:
     """Under ASGI in two pieces, else at once when the first step is there or doesn't come."""
     if not isinstance(request, ASGIRequest):
         await_first_step(run)
@@ -53,7 +53,7 @@ def in_pieces(request: StaffRequest, run: Run, frame: HttpResponse) -> Streaming
         yield head + end_of_head
         yield before + await sync_to_async(begun)(request, run) + after
 
-    response = StreamingHttpResponse(pieces(), headers=frame.headers)
+    response = StreamingHttpResponse(pieces(), status=frame.status_code, headers=frame.headers)
     # Asks a proxy not to collect the pieces.
     response.headers["X-Accel-Buffering"] = "no"
     return response

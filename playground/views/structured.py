@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import Http404, HttpResponse
-from django.shortcuts import redirect
+from django.http import Http404, HttpResponse, HttpResponseBase
 from django.template.response import TemplateResponse
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -20,11 +19,12 @@ from playground.services.start_complete_run import start_complete_run
 from playground.services.start_run import RunRequest, given_title
 from playground.views import StaffRequest, admin_page
 from playground.views.new_run import run_to_repeat
+from playground.views.started import answer_refused, answer_started
 
 
 @admin_page("playground.add_run")
 @require_http_methods(["GET", "HEAD", "POST"])
-def structured(request: StaffRequest) -> HttpResponse:
+def structured(request: StaffRequest) -> HttpResponseBase:
     """The form of the prompt `?prompt=`, empty, with its `?example=`, or filled like the run `?from=`; or as it was
     sent, with what is wrong with it."""
     repeated, configurations = run_to_repeat(request), tuple(usable_configurations())
@@ -37,7 +37,9 @@ def structured(request: StaffRequest) -> HttpResponse:
     if request.method == "POST":
         form = StructuredForm(request.POST, request.FILES, **options)
         if form.is_valid() and (run := started(request, form, repeated)):
-            return redirect("playground:run", pk=run.pk)
+            return answer_started(request, run)
+        if request.htmx:
+            return answer_refused()
         slug = request.POST.get("configuration", "")
     else:
         slugs = [row.slug for row in configurations]

@@ -278,20 +278,14 @@
   });
 
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.repeat) {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.repeat && form.isConnected) {
       event.preventDefault();
       form.requestSubmit(form.querySelector("[data-run]"));
     }
   });
 
-  // One click, one run: a second one before the page changes is dropped.
-  form.addEventListener("submit", (event) => {
-    if (form.dataset.sent) event.preventDefault();
-    form.dataset.sent = "yes";
-  });
-
   window.addEventListener("pageshow", () => {
-    delete form.dataset.sent;
+    if (!form.isConnected) return;
     count();
     // A page that the browser brought back has the fields as they were left, and the preview of before. On a new one
     // somebody may have typed before its scripts were there.

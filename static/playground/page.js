@@ -42,6 +42,13 @@
     return button.dataset.copyText;
   }
 
+  // --- going back ---------------------------------------------------------------------------------------------------
+
+  // Pages that took each other's place in one document: the browser changes the address, the page is ours to bring.
+  let opened = location.pathname;
+  document.addEventListener("pg:opened", () => (opened = location.pathname));
+  window.addEventListener("popstate", () => location.pathname === opened || location.reload());
+
   // --- what didn't arrive ------------------------------------------------------------------------------------------
 
   const AGAIN = "Log in again in another tab, then come back: nothing on this page is lost.";

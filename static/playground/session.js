@@ -11,7 +11,9 @@
   const LOGGED_OUT = "You are logged out.";
   const UNREACHABLE = "The server can't be reached.";
 
-  // `kind` is "login", "forbidden", "missing", "unreachable" or "failed"; the message is a sentence for the page.
+  const KINDS = { 403: "forbidden", 404: "missing", 413: "refused", 429: "refused" };
+
+  // `kind` is "login", "unreachable", "failed" or one of these; the message is a sentence for the page.
   class Refusal extends Error {
     constructor(kind, message) {
       super(message);
@@ -22,12 +24,13 @@
   const whyOf = (status) => WHY[status] || `The server answered ${status}.`;
   let login = "";
 
-  // A response that is what was asked for, else a `Refusal`. `whole` asks for a page and not for a part of one.
-  async function ask(url, { signal, whole = false } = {}) {
+  // A response that is what was asked for, else a `Refusal`. `whole` asks for a page and not for a part of one; `send` is
+  // the body of what is posted.
+  async function ask(url, { signal, whole = false, send } = {}) {
     const headers = whole ? { Accept: "text/html" } : { "HX-Request": "true", "HX-Current-URL": location.href };
     let response;
     try {
-      response = await fetch(url, { headers, signal });
+      response = await fetch(url, { headers, signal, ...(send && { method: "POST", body: send }) });
     } catch (error) {
       if (signal && signal.aborted) throw error;
       throw new Refusal("unreachable", UNREACHABLE);
@@ -38,7 +41,7 @@
       throw new Refusal("login", LOGGED_OUT);
     }
     if (response.ok) return response;
-    throw new Refusal({ 403: "forbidden", 404: "missing" }[response.status] || "failed", whyOf(response.status));
+    throw new Refusal(KINDS[response.status] || "failed", whyOf(response.status));
   }
 
   async function askForPage(url, options) {

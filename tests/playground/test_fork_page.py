@@ -109,6 +109,16 @@ def test_a_sent_form_starts_a_run_that_names_its_parent(client: Client, run: Run
     assert child.request["fork"]["edited"] == [RESULT]
 
 
+def test_a_script_that_sends_the_form_is_told_the_address_or_that_nothing_was_started(client: Client, run: Run) -> None:
+    at, script = address(run, sequence(run, "request", 3)), {"HX-Request": "true"}
+    refused = client.post(at, data(max_rounds="1"), headers=script)
+    assert (refused.status_code, refused.content, Run.objects.count()) == (204, b"", 1)
+    started = client.post(at, data(), headers=script)
+    child = Run.objects.exclude(pk=run.pk).get()
+    assert (started.status_code, started.content) == (201, b"")
+    assert started.headers["Location"] == reverse("playground:run", args=[child.pk])
+
+
 @pytest.mark.parametrize(
     ("typed", "said"),
     [

@@ -56,6 +56,16 @@ def test_a_run_is_started_with_what_was_entered(starter: Client) -> None:
     ]
 
 
+@pytest.mark.htmx
+def test_a_script_that_sends_the_form_is_told_the_address_or_that_nothing_was_started(starter: Client) -> None:
+    form = form_of(ConfigurationFactory())
+    refused = starter.post(URL, {**form, "input-text": " "})
+    assert (refused.status_code, refused.content, Run.objects.count()) == (204, b"", 0)
+    started = starter.post(URL, form)
+    assert (started.status_code, started.content) == (201, b"")
+    assert started.headers["Location"] == reverse("playground:run", args=[Run.objects.get().pk])
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
