@@ -78,10 +78,12 @@ class JsonTools(Adapter):
         return self._inner.frame(asked, [told, *units])
 
     def decode(self, reply: WireReply, call: ModelCall) -> ModelResponse:
-        return chosen(self._inner.decode(reply, replace(call, tools=())), call)
+        response = self._inner.decode(reply, replace(call, tools=()))
+        return chosen(response, call) if may_choose(call) else response
 
     def stream_decoder(self, call: ModelCall) -> StreamDecoder:
-        return JsonToolsStream(self._inner.stream_decoder(replace(call, tools=())), call)
+        decoder = self._inner.stream_decoder(replace(call, tools=()))
+        return JsonToolsStream(decoder, call) if may_choose(call) else decoder
 
 
 class JsonToolsStream:
@@ -107,6 +109,12 @@ class JsonToolsStream:
 
     def finish(self, *, cancelled: bool = False) -> ModelResponse:
         return chosen(self._inner.finish(cancelled=cancelled), self._call)
+
+
+def may_choose(call: ModelCall) -> bool:
+    """Whether the answer may be a choice. A model that was asked for none may still write one, as it did before; but
+    where its answer has to fit a schema, or there are no tools, all that it writes is the answer."""
+    return bool(call.tools) and (call.tool_choice != "none" or call.response_schema is None)
 
 
 def chosen(response: ModelResponse, call: ModelCall) -> ModelResponse:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from llmcore.configuration import LanguageModel
+from llmcore.configuration import LanguageModel, Parameters
 from llmcore.messages import CallProblem, FinishReason
 from llmcore.providers.answer_text import AnswerText
 from llmcore.providers.json_tools import choice_schema
@@ -84,6 +84,14 @@ async def test_what_is_no_choice_is_the_answer(bench: LoopBench, said: str) -> N
     end = await bench.run()
 
     assert (end.outcome.reason, end.outcome.answer) == (EndReason.COMPLETED, said)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_without_tools_an_answer_that_looks_like_a_choice_stays_as_it_is(bench: LoopBench, stream: bool) -> None:
+    for said in ('{"answer": "42", "why": "six times seven"}', '{"tool": "hammer", "price": 3}'):
+        bench.script(Turn(text=said))
+        end = await bench.run(bench.state(offered=(), parameters=Parameters(stream=stream)))
+        assert (end.outcome.reason, end.outcome.answer) == (EndReason.COMPLETED, said)
 
 
 async def test_a_tool_that_is_not_there_and_broken_arguments_go_back_to_the_model(bench: LoopBench) -> None:
