@@ -25,6 +25,10 @@ class AddressRefused(Exception):
     """The host resolves to no address that may be called; the text says why."""
 
 
+class StaleConnection(httpx.NetworkError):
+    """A kept-alive connection turned out to be closed: the server may have done so just as the request went out."""
+
+
 class CheckedBackend(httpcore.AsyncNetworkBackend):
     """Resolves a host, and connects to the very address that was checked: a name can't change in between."""
 
@@ -87,14 +91,15 @@ class CheckedTransport(httpx.AsyncBaseTransport):
         url = request.url
         allowed = request.extensions.get(REACH, frozenset({"public"}))
         pool = self._pool(allowed, url.scheme == "https", bool(request.extensions.get(FRESH)))
+        way = Way()
         outgoing = httpcore.Request(
             method=request.method,
             url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
             headers=request.headers.raw,
             content=request.stream,
-            extensions=request.extensions,
+            extensions={**request.extensions, "trace": way.note},
         )
-        with httpx_errors():
+        with httpx_errors(way):
             response = await pool.handle_async_request(outgoing)
         return httpx.Response(
             status_code=response.status,
@@ -122,6 +127,18 @@ class CheckedTransport(httpx.AsyncBaseTransport):
             await pool.aclose()
 
 
+class Way:
+    """How a request went out: over a connection that was `opened` for it, or over a kept one."""
+
+    def __init__(self) -> None:
+        self.opened = False
+
+    async def note(self, event: str, facts: object) -> None:
+        """What httpcore tells of the request."""
+        if event == "connection.connect_tcp.started":
+            self.opened = True
+
+
 class ReplyStream(httpx.AsyncByteStream):
     """The body of a response, as it arrives."""
 
@@ -138,15 +155,24 @@ class ReplyStream(httpx.AsyncByteStream):
 
 
 @contextmanager
-def httpx_errors() -> Any:
-    """Raise httpx's exception for the one of httpcore of the same name."""
+def httpx_errors(way: Way | None = None) -> Any:
+    """Raise httpx's exception for the one of httpcore of the same name; StaleConnection where the `way` to the server
+    broke off that was there before the request."""
     try:
         yield
+    except (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError) as error:
+        if way is not None and not way.opened:
+            raise StaleConnection(str(error)) from None
+        raise httpx_error(error) from None
     except (
         httpcore.TimeoutException,
         httpcore.NetworkError,
         httpcore.ProtocolError,
         httpcore.UnsupportedProtocol,
     ) as error:
-        kind = getattr(httpx, type(error).__name__, httpx.TransportError)
-        raise kind(str(error)) from None
+        raise httpx_error(error) from None
+
+
+def httpx_error(error: Exception) -> httpx.TransportError:
+    kind: type[httpx.TransportError] = getattr(httpx, type(error).__name__, httpx.TransportError)
+    return kind(str(error))

@@ -15,7 +15,7 @@ from llmcore.errors import ConfigurationError, ErrorKind, ProviderError
 from llmcore.providers.addresses import allowed_reach
 from llmcore.providers.base import MASK, TRANSPORT_HEADERS, WireRequest
 from llmcore.providers.local_servers import start_advice
-from llmcore.providers.network import FRESH, REACH, AddressRefused, CheckedTransport
+from llmcore.providers.network import FRESH, REACH, AddressRefused, CheckedTransport, StaleConnection
 from llmcore.trace import WireExchange
 
 MAX_REPLY_BYTES = 32 * 1024 * 1024
@@ -203,11 +203,11 @@ def failure_of(error: Exception, provider: Provider, *, answering: bool) -> Prov
 
 
 def is_stale_connection(error: Exception) -> bool:
-    """Whether a server may have closed a kept-alive connection just as the request went out.
+    """Whether a server closed a kept-alive connection just as the request went out.
 
     llama.cpp does so after every streamed answer.
     """
-    return isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError)
+    return isinstance(error, StaleConnection)
 
 
 def hide(text: str, key: str) -> str:

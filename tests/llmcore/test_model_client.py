@@ -306,6 +306,22 @@ async def test_a_connection_closed_behind_our_back_is_opened_anew_without_counti
     assert server.connections == 2
 
 
+async def test_a_new_connection_that_breaks_off_is_an_attempt_like_any_other(client: ModelClient, notes: Notes) -> None:
+    requests: list[bytes] = []
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append(await reader.readuntil(b"\r\n"))
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        completion = await ask(client, call_to(CHAT, origin, provider={"max_attempts": 2}), observer=notes)
+
+    assert completion.response.error is not None
+    assert completion.response.error.kind is ErrorKind.CONNECTION
+    assert (len(requests), completion.attempts, len(notes.metered), len(notes.retries)) == (2, 2, 2, 1)  # W4, M1
+
+
 async def test_silence_ends_at_the_read_deadline(wire: Voice, client: ModelClient) -> None:
     async with serve_script(Script(whole=False, ending="hang")) as server:
         call = call_to(wire, server.origin, provider={"read_timeout_s": 0.05})
