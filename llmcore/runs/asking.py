@@ -156,7 +156,7 @@ class Asking:
     def _apply(self, compacted: Compacted, call: ModelCall) -> None:
         """Go on with a shorter transcript: what stays of it is encoded again."""
         self._progress.compact(compacted.compaction, compacted.message)
-        self._transcript, self._sent = self._client.transcript(self._call), 0
+        self._begin_transcript()
         self._recorder.begin_anew()
         self._extend()
         self._account.begin_anew(changed_from=compacted.compaction.folded[0][0])
@@ -173,10 +173,15 @@ class Asking:
     def _ask_of(self, route: Route, parameters: Parameters) -> None:
         self.route = route
         self._call = call_to(route, parameters, self._specs, self._progress.expected)
-        self._transcript, self._sent = self._client.transcript(self._call), 0
+        self._begin_transcript()
         self._repairs: list[str] = []
         self._account = Account(route.model, margin_percent=self._margin_percent, segments=self._segments)
         self._account.go_on(self._steps, provider=route.provider.slug)
+
+    def _begin_transcript(self) -> None:
+        self._transcript, self._sent = self._client.transcript(self._call), 0
+        # Ids stay unique in the run: what was decided about a call must never hold for another one.
+        self._transcript.call_ids.update(self._progress.folded_calls)
 
     def _extend(self) -> None:
         """Bring the transcript up to date. The run's own messages stay as they are; what had to be mended is noted."""

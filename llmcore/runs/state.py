@@ -28,7 +28,9 @@ class RunState:
     why the model stopped in the last of them; `None` means that the transcript awaits an answer. `decisions` are what
     people decided about proposed calls, by call id. `route` names the model that the run fell back to, empty where it
     didn't; the first `foreign` messages are from before that: another model wrote them. `expected` says what the answer
-    has to be, where it has to be JSON; `repairs_used` counts how often the model was told that it isn't.
+    has to be, where it has to be JSON; `repairs_used` counts how often the model was told that it isn't. `silent` says
+    that the last answer had nothing in it, so that it is not among the messages. `folded_calls` are the ids of calls
+    that are no longer among them either, since a summary took their place: no later call may have one of them.
     """
 
     messages: tuple[Message, ...]
@@ -43,6 +45,8 @@ class RunState:
     foreign: int = 0
     expected: Expected | None = None
     repairs_used: int = 0
+    silent: bool = False
+    folded_calls: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -58,6 +62,8 @@ class RunState:
             "foreign": self.foreign,
             "expected": self.expected and self.expected.to_json(),
             "repairs_used": self.repairs_used,
+            "silent": self.silent,
+            "folded_calls": list(self.folded_calls),
         }
 
     @classmethod
@@ -76,6 +82,8 @@ class RunState:
             foreign=data.get("foreign", 0),
             expected=Expected.from_json(data["expected"]) if data.get("expected") else None,
             repairs_used=data.get("repairs_used", 0),
+            silent=data.get("silent", False),
+            folded_calls=tuple(data.get("folded_calls", ())),
         )
 
 
@@ -93,6 +101,8 @@ class Progress:
         self.foreign = state.foreign
         self.expected = state.expected
         self.repairs_used = state.repairs_used
+        self.silent = state.silent
+        self.folded_calls = list(state.folded_calls)
 
     def state(self) -> RunState:
         return replace(
@@ -105,6 +115,8 @@ class Progress:
             route=self.route,
             foreign=self.foreign,
             repairs_used=self.repairs_used,
+            silent=self.silent,
+            folded_calls=tuple(self.folded_calls),
         )
 
     def fall_back_to(self, route: str) -> None:
@@ -114,11 +126,13 @@ class Progress:
     def compact(self, compaction: Compaction, instead: Message) -> None:
         """Let one message stand for old ones."""
         self.foreign = compaction.place_of(self.foreign)
+        self.folded_calls += [call.id for message in compaction.old(self.messages) for call in message.tool_calls]
         self.messages[:] = compaction.apply(self.messages, instead)
 
     def add_answer(self, message: Message, finish_reason: FinishReason | None) -> None:
         """Take what the model said. An answer without any content has no place in a transcript."""
-        if message.parts or message.tool_calls:
+        self.silent = not (message.parts or message.tool_calls)
+        if not self.silent:
             self.messages.append(message)
         if message.tool_calls and finish_reason in (FinishReason.STOP, None):
             finish_reason = FinishReason.TOOL_CALLS
@@ -134,9 +148,7 @@ class Progress:
     def answer(self) -> str:
         """The text that the model said last."""
         start = self._turn_start()
-        if start is None or (self.finish_reason is FinishReason.STOP and self.messages[-1].role != "assistant"):
-            return ""
-        return self.messages[start].text
+        return "" if start is None or self.silent else self.messages[start].text
 
     def turn_calls(self) -> tuple[ToolCall, ...]:
         """All calls of the last turn."""

@@ -10,17 +10,20 @@ from typing import Any
 
 import pytest
 
+from llmcore.actions.policy import Policy
+from llmcore.actions.proposals import Decision, DecisionKind
 from llmcore.configuration import LanguageModel, Parameters, Summarizer
 from llmcore.context.compaction import LEFT_OUT, SUMMARY, is_summary
 from llmcore.findings import RunView, find
 from llmcore.messages import Message
 from llmcore.providers.base import CallPurpose, ModelCall
 from llmcore.providers.registry import adapters
-from llmcore.providers.scripted import Turn
+from llmcore.providers.scripted import Scenario, Turn
 from llmcore.runs.fork import end_of_fork
 from llmcore.runs.outcome import EndReason
 from llmcore.runs.state import RunState, replay
 from llmcore.runs.transcript import mend
+from llmcore.tools.base import Effect
 from llmcore.trace import RunTrace, StepKind
 from llmcore.usage import Prices
 from tests.llmcore.conftest import LoopBench, call
@@ -250,6 +253,33 @@ async def test_a_run_goes_on_from_every_prefix_of_its_steps(bench: LoopBench) ->
         assert mend(again.state.messages) == (list(again.state.messages), []), length
         assert replay(initial, trace.steps, trace.contents) == again.state, length
         assert RunTrace.from_json(json.loads(json.dumps(trace.to_json()))).steps == trace.steps  # T6
+
+
+async def test_what_was_decided_about_a_call_that_gave_way_holds_for_no_later_one(bench: LoopBench) -> None:
+    paid: list[int] = []
+
+    @bench.tools.tool(effect=Effect.NON_IDEMPOTENT_WRITE, requires_approval=True)
+    def pay(number: int) -> str:
+        """Pay."""
+        paid.append(number)
+        return "paid"
+
+    # A server that numbers its calls anew in each answer.
+    looks = (Turn(tool_calls=(call("look_up", {"number": n}, id="1"),)) for n in range(5))
+    pay_one = Turn(tool_calls=(call("pay", {"number": 1}, id="1"),))
+    turns = (pay_one, *looks, pay_one)
+    bench.model.scenarios["scripted"] = Scenario(name="scripted", turns=turns, by_last_call=True)
+    first = await run(bench, policy=Policy())
+    assert first.proposal is not None
+    [action] = first.proposal.actions
+    decisions = {action.call.id: Decision(kind=DecisionKind.APPROVE, key=action.key)}
+
+    end = await run(bench, replace(first.state, decisions=decisions), policy=Policy())
+
+    assert bench.data(StepKind.COMPACTION)
+    assert end.proposal is not None and paid == [1]  # P3
+    ids = [data["call_id"] for data in bench.data(StepKind.TOOL_CALL)] + [end.proposal.actions[0].call.id]
+    assert len(ids) == len(set(ids)) == 7  # L8
 
 
 async def test_a_fork_begins_before_or_after_the_summary(bench: LoopBench) -> None:

@@ -13,6 +13,7 @@ from llmcore.messages import FinishReason, Message, Part
 from llmcore.providers.scripted import Turn
 from llmcore.runs.hooks import Hooks
 from llmcore.runs.outcome import STATUS_OF, EndReason, RunStatus
+from llmcore.runs.state import replay
 from llmcore.trace import StepKind
 from tests.llmcore.conftest import LoopBench, call
 
@@ -180,6 +181,19 @@ async def test_a_whole_call_in_a_cut_answer_is_not_run_either(bench: LoopBench, 
     end = await bench.run()
 
     assert end.outcome.reason is EndReason.TRUNCATED and look_up == []
+
+
+@pytest.mark.parametrize(("finish", "reason"), [("length", "truncated"), ("content_filter", "content_filtered")])
+async def test_what_was_said_before_a_call_is_not_the_answer_that_never_came(
+    bench: LoopBench, finish: str, reason: str
+) -> None:
+    bench.script(Turn(text="Let me look.", tool_calls=(call("look_up", {"number": "1"}),)), Turn(finish_reason=finish))
+    initial = bench.state()
+
+    end = await bench.run(initial)
+
+    assert (end.outcome.reason, end.outcome.answer) == (EndReason(reason), "")  # L14
+    assert replay(initial, bench.trace.steps, bench.trace.contents) == end.state
 
 
 ENDS = {
