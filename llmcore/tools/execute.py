@@ -132,7 +132,8 @@ class ToolRunner:
             return result_of(await tool.run(**call))
         except ToolError as error:
             return _told(error)
-        except Exception as error:
+        # Those that an event loop raises again, out of the whole run. Ctrl-C is not the tool's.
+        except (Exception, SystemExit, GeneratorExit) as error:
             return self._raised(tool, error)
 
     def _raised(self, tool: Tool, error: BaseException) -> ToolResult:

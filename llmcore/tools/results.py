@@ -79,8 +79,9 @@ class ToolResult:
         data = self.text.encode("utf-8")
         whole = data if self.full is None else self.full.encode("utf-8")
         added = f"\n\n{note}" if note else ""
-        shown = cut(data, max_bytes - len(added.encode("utf-8"))) + added
-        full = None if self.full is None and len(data) <= max_bytes else cut(whole, max_traced_bytes)
+        room = max_bytes - len(added.encode("utf-8"))
+        shown = cut(data, room) + added
+        full = None if self.full is None and len(data) <= room else cut(whole, max_traced_bytes)
         artifacts = _within(self.artifacts, max_traced_bytes)
         return replace(self, text=shown, size=len(whole), full=full, artifacts=artifacts)
 

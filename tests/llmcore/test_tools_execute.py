@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -97,8 +98,11 @@ async def test_an_async_tools_exceptions_are_results_too() -> None:
     async def cancel_itself() -> None:
         raise asyncio.CancelledError
 
-    assert (await result_of(fail)).failure is FailureKind.EXCEPTION
-    assert (await result_of(cancel_itself)).failure is FailureKind.EXCEPTION
+    async def leave() -> None:
+        sys.exit(3)
+
+    for probe in (fail, cancel_itself, leave):
+        assert (await result_of(probe)).failure is FailureKind.EXCEPTION  # L7
 
 
 async def test_a_sync_tool_that_returns_a_coroutine_is_told_to_be_async() -> None:
@@ -282,6 +286,13 @@ def test_the_model_gets_less_than_the_trace() -> None:
     assert len(bounded.text) <= 300 and bounded.text.endswith("\n\nAgain?")  # L10
     assert bounded.full is not None and len(bounded.full) <= 900
     assert bounded.size == 1_000
+
+
+def test_what_gives_way_to_a_note_stays_in_the_trace() -> None:
+    bounded = ToolResult(text="x" * 299).bounded(max_bytes=300, max_traced_bytes=900, note="Again?")
+
+    assert "x" * 299 not in bounded.text
+    assert bounded.full == "x" * 299  # L10
 
 
 async def test_artifacts_stay_out_of_the_text() -> None:
