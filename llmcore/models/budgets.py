@@ -58,21 +58,21 @@ class Budget(models.Model):
         help_text=_("Begins anew at midnight in the site's time zone."),
     )
     max_requests = models.PositiveIntegerField(
-        _("most requests"),
+        _("request limit"),
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
         help_text=_("Each attempt at a call is one."),
     )
     max_tokens = models.PositiveBigIntegerField(
-        _("most tokens"),
+        _("token limit"),
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
         help_text=_("Of prompts and answers together."),
     )
     max_cost = models.DecimalField(
-        _("most cost (USD)"),
+        _("cost limit (USD)"),
         max_digits=12,
         decimal_places=4,
         null=True,

@@ -73,14 +73,14 @@ class Configuration(Versioned):
         help_text=_("Skills over it are left out whole, from the last one on."),
     )
     max_run_tokens = models.PositiveIntegerField(
-        _("most tokens of a run"),
+        _("token limit of a run"),
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
         help_text=_("Prompts and answers of all its calls. Blank: only the site's own limit."),
     )
     max_run_cost = models.DecimalField(
-        _("most cost of a run (USD)"),
+        _("cost limit of a run (USD)"),
         max_digits=12,
         decimal_places=4,
         null=True,
