@@ -14,11 +14,13 @@ def tokens(count: int | None) -> str:
 
 
 def seconds(ms: float | None) -> str:
-    """Seconds without their unit, as in the columns of the step list: 0.38, 12.41, 312.4."""
+    """As in the columns of the step list: seconds without their unit, 0.38, 12.41, then as a clock, 5:12, 1:02:06."""
     if ms is None:
         return ""
-    value = ms / 1000
-    return f"{value:.2f}" if value < 99.995 else f"{value:,.1f}"
+    if ms < 99_995:
+        return f"{ms / 1000:.2f}"
+    minutes, rest = divmod(round(ms / 1000), 60)
+    return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def duration(ms: float | None) -> str:

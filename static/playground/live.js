@@ -275,12 +275,21 @@
     return `${Math.floor(whole / 3600)}\u00a0h ${two(Math.floor(whole / 60) % 60)}\u00a0min`;
   }
 
+  // As the columns tell the times of what has ended.
+  function spellShort(seconds) {
+    if (seconds < 100) return seconds.toFixed(1);
+    const [whole, two] = [Math.floor(seconds), (value) => String(value).padStart(2, "0")];
+    const hours = Math.floor(whole / 3600);
+    const rest = `${hours ? two(Math.floor(whole / 60) % 60) : Math.floor(whole / 60)}:${two(whole % 60)}`;
+    return hours ? `${hours}:${rest}` : rest;
+  }
+
   function tick() {
     if (ended) return;
     const now = performance.now() - zero;
     for (const place of document.querySelectorAll(".pg-timer")) {
       const seconds = Math.max(now - Number(place.dataset.since), 0) / 1000;
-      place.textContent = "spelled" in place.dataset ? spell(seconds) : seconds.toFixed(1);
+      place.textContent = "spelled" in place.dataset ? spell(seconds) : spellShort(seconds);
     }
     const { origin, length: axis } = run.axis();
     for (const bar of byId("step-tree").querySelectorAll(".is-active .pg-live-bar, .pg-round__h .pg-live-bar")) {

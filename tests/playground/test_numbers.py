@@ -49,6 +49,21 @@ def test_durations_grow_into_minutes_and_hours(ms: float, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("ms", "shown"),
+    [
+        (0, "0.00"),
+        (99_994, "99.99"),
+        (99_996, "1:40"),
+        (1_326_600, "22:07"),
+        (3_599_600, "1:00:00"),
+        (3_726_000, "1:02:06"),
+    ],
+)
+def test_columns_tell_long_times_as_a_clock_does(ms: float, shown: str) -> None:
+    assert numbers.seconds(ms) == shown
+
+
+@pytest.mark.parametrize(
     ("size", "shown"), [(0, "0 B"), (999, "999 B"), (1300, "1.3 kB"), (999_960, "1.0 MB"), (10**10, "10.0 GB")]
 )
 def test_sizes_are_in_thousands(size: int, shown: str) -> None:

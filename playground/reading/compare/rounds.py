@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from llmcore.trace import StepKind
 from playground.models import RunStep
-from playground.numbers import SPACE, percent, seconds
+from playground.numbers import duration, percent
 from playground.reading.compare.calls import Called, CallPair, calls_of, paired_calls
 from playground.reading.compare.sides import Side
 from playground.reading.lines import Line, Rect, Round
@@ -193,7 +193,7 @@ class _Axis:
 
     @property
     def words(self) -> str:
-        return f"{seconds(self.origin)} to {seconds(self.end)}{SPACE}s"
+        return f"{duration(self.origin)} to {duration(self.end)}"
 
     @property
     def ticks(self) -> list[str]:
