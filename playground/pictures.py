@@ -9,6 +9,7 @@ from collections.abc import Collection
 from llmcore.messages import JSON
 from llmcore.redaction.values import change_texts
 from llmcore.structured.media import IMAGE_TYPES, media_type_of
+from playground.numbers import data_size
 
 # Of base64: as many bytes as tell what a picture is.
 _BEGINNING = 16
@@ -42,9 +43,15 @@ def without_pictures(value: JSON, pictures: Collection[str]) -> JSON:
 
 
 def picture_label(media_type: str | None, data: str | None) -> str:
-    """What a page says of a picture in words."""
+    """What a page says of a picture in words: PNG picture, 1.3 kB."""
     size = len(data or "") * 3 // 4 - (data or "").count("=")
-    return f"image, {media_type}, {size:,} bytes" if size else f"image, {media_type}, not kept"
+    return f"{_kind(media_type)}, {data_size(size) if size else 'not kept'}"
+
+
+def _kind(media_type: str | None) -> str:
+    if media_type in IMAGE_TYPES:
+        return f"{media_type.removeprefix('image/').upper()} picture"
+    return f"picture of type {media_type}" if media_type else "picture"
 
 
 def type_of_picture(media_type: str | None, data: str | None) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from llmcore.context.estimator import Estimator
 from llmcore.messages import Message, Part
@@ -12,6 +13,7 @@ from llmcore.prompts.assembly import Segment, Source
 from llmcore.prompts.layout import SOURCE_OF_ROLE
 from playground.reading.boxes import byte_size
 from playground.reading.panels.messages import PREVIEW_CHARS
+from playground.reading.pictures import PictureView, picture_view
 from playground.reading.plan import read_estimator
 from playground.services.fork_run import ForkPoint
 
@@ -35,7 +37,8 @@ class EditableText:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EditableMessage:
-    """One message of the transcript. `texts` are there only where it is open; `kept` names what can't be edited."""
+    """One message of the transcript. `texts` are there only where it is open; `kept` names what can't be edited,
+    beside the pictures."""
 
     index: int
     message: Message
@@ -46,6 +49,7 @@ class EditableMessage:
     errors: tuple[str, ...] = ()
     texts: tuple[EditableText, ...] = ()
     kept: tuple[str, ...] = ()
+    pictures: tuple[PictureView, ...] = ()
     tokens: int = 0
 
     @property
@@ -105,8 +109,17 @@ class MessageReader:
             errors=tuple(self.errors.get(index, ())),
             texts=self._texts(index, message) if is_open else (),
             kept=tuple(kept_parts(message.parts)),
+            pictures=tuple(self._pictures(message, segments)) if is_open else (),
             tokens=self._estimator.message(message),
         )
+
+    def _pictures(self, message: Message, segments: Sequence[Mapping[str, Any]]) -> Iterator[PictureView]:
+        labels = {segment["part"]: segment["label"] for segment in segments}
+        for number, part in enumerate(message.parts):
+            if part.kind == "image":
+                name = labels.get(number) or "Picture"
+                if view := picture_view(self.point.run, message.digest, number, part, name):
+                    yield view
 
     @property
     def _estimator(self) -> Estimator:
@@ -138,5 +151,5 @@ class MessageReader:
 
 def kept_parts(parts: tuple[Part, ...]) -> list[str]:
     """What a message holds beside its texts."""
-    names = {"thinking": "thinking", "image": "an image", "provider": "a block of the provider"}
+    names = {"thinking": "thinking", "image": "a picture", "provider": "a block of the provider"}
     return list(dict.fromkeys(names[part.kind] for part in parts if part.kind != "text"))

@@ -65,6 +65,12 @@ class Plan:
         provider = (self.configuration or {}).get("provider")
         return str(provider.get("name", "")) if isinstance(provider, dict) else ""
 
+    @property
+    def files(self) -> Mapping[str, str]:
+        """What the inputs of a prompt of a pack came from, a file mostly, by their names."""
+        given = (self.structured or {}).get("inputs") or ()
+        return {item["name"]: item.get("origin") or "" for item in given}
+
     def segments_of(self, message: int, digest: str) -> list[Segment]:
         """The segments of message `message` (from 0), provided it is the one that was assembled."""
         if message >= len(self.messages) or self.messages[message] != digest:

@@ -222,7 +222,7 @@ def test_a_message_with_pictures_and_provider_blocks_names_them(client: Client, 
 
     html = open_step(client, recorded.end(), 1, "messages")
 
-    assert "image, image/png, 3 bytes" in html
+    assert "PNG picture, 3\N{NO-BREAK SPACE}B" in html
     assert "thinking that the provider keeps to itself" in html
     assert "server_tool_use" in html
     assert "<img" not in html
@@ -247,7 +247,7 @@ def test_what_is_no_picture_is_never_served_as_one(client: Client, user: User, m
     html = open_step(client, run, 1, "messages")
     response = client.get(reverse("playground:run_picture", args=[run.pk, message.digest, 0]))
 
-    assert "<img" not in html and f"image, {media_type}, {len(data)} bytes" in html
+    assert "<img" not in html and f", {len(data)}\N{NO-BREAK SPACE}B]" in html
     assert response.status_code == 404 and data not in response.content
 
 

@@ -208,7 +208,7 @@ def test_a_fork_takes_the_picture_along_and_is_refused_without_it(settings: Sett
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(("level", "said"), [("full", "12 bytes"), ("redacted", "not kept")])
+@pytest.mark.parametrize(("level", "said"), [("full", "12 B"), ("redacted", "not kept")])
 def test_the_pages_say_what_the_picture_was(client: Client, settings: Settings, level: str, said: str) -> None:
     run, other = (run_with_picture(settings, PrivacyLevel(level), picture=data) for data in (PNG, GIF))
     client.force_login(UserFactory(is_superuser=True))
@@ -219,13 +219,33 @@ def test_the_pages_say_what_the_picture_was(client: Client, settings: Settings, 
         reverse("playground:run_step", args=[run.pk, request]), {"tab": "messages"}, headers={"HX-Request": "true"}
     )
 
-    assert f"image, image/png, {said}" in text_of(start.content.decode())
+    assert f"PNG picture, {said}" in text_of(start.content.decode())
     assert "from photo.png" in text_of(start.content.decode())
-    assert f"image, image/png, {said}" in text_of(sent.content.decode())
+    assert f"PNG picture, {said}" in text_of(sent.content.decode())
     compared = client.get(reverse("playground:compare"), {"a": run.pk, "b": other.pk})
     # It is one source with its block and its picture, and another one than that of the other run.
     shown = text_of(compared.content.decode())
-    assert "Input photo" in shown and "png" in shown and "gif" in shown
+    assert "Input photo" in shown and f"PNG picture, {said}" in shown and "GIF picture" in shown
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_picture_is_shown_wherever_it_is_told_of(client: Client, settings: Settings) -> None:
+    # The other one has the same type and size.
+    pictures = (PNG, PNG[:-1] + b"x")
+    run, other = (run_with_picture(settings, PrivacyLevel.FULL, picture=data) for data in pictures)
+    client.force_login(UserFactory(is_superuser=True))
+    same = run_with_picture(settings, PrivacyLevel.FULL)
+    urls = [sent_picture(client, each)[1] for each in (run, other, same)]
+
+    start = client.get(reverse("playground:run_step", args=[run.pk, 0]), headers={"HX-Request": "true"})
+    compared = client.get(reverse("playground:compare"), {"a": run.pk, "b": other.pk}).content.decode()
+    again = client.get(reverse("playground:compare"), {"a": run.pk, "b": same.pk}).content.decode()
+    fork = client.get(reverse("playground:fork_message", args=[run.pk, 1]), {"at": 1}).content.decode()
+
+    assert pictures_of(start.content.decode()) == urls[:1]
+    assert pictures_of(compared) == urls[:2]
+    assert pictures_of(again) == urls[2:]
+    assert pictures_of(fork) == urls[:1] and "Also in this message" in fork
 
 
 def sent_picture(client: Client, run: Run) -> tuple[str, str]:
@@ -233,8 +253,11 @@ def sent_picture(client: Client, run: Run) -> tuple[str, str]:
     request = run.steps.get(kind="request").sequence
     url = reverse("playground:run_step", args=[run.pk, request])
     html = client.get(url, {"tab": "messages"}, headers={"HX-Request": "true"}).content.decode()
-    found = re.search(r'<img src="([^"]+)"', html)
-    return html, found[1] if found else ""
+    return html, next(iter(pictures_of(html)), "")
+
+
+def pictures_of(html: str) -> list[str]:
+    return re.findall(r'<img src="([^"]+)"', html)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -245,7 +268,7 @@ def test_a_picture_that_was_sent_is_shown_by_its_address(client: Client, setting
     html, url = sent_picture(client, run)
     response = client.get(url)
 
-    assert "photo.png image, image/png, 12 bytes" in text_of(html) and f'<a href="{url}" target="_blank"' in html
+    assert "photo.png PNG picture, 12 B" in text_of(html) and f'<a href="{url}" target="_blank"' in html
     # The page stays light: the bytes come by the address alone.
     assert "iVBORw0KGgo" not in html and response.content == PNG
     assert response["Content-Type"] == "image/png" and response["Content-Disposition"] == "inline"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from llmcore.messages import Message, ToolSpec
+from llmcore.messages import Message, Part, ToolSpec
 from llmcore.prompts.assembly import Segment, Source
 from llmcore.trace import StepKind
 from playground.models import RunStep
@@ -15,6 +15,7 @@ from playground.pictures import picture_label
 from playground.reading.boxes import pretty
 from playground.reading.compare.sides import Side
 from playground.reading.compare.texts import DiffLine, Piece, bounded, line_diff, side_by_side
+from playground.reading.pictures import PictureView, picture_view
 from playground.rows import load_contents
 
 # The whole of a text that both have, as far as a page shows it.
@@ -32,7 +33,7 @@ State = Literal["same", "changed", "only_a", "only_b", "unknown"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Text:
-    """A source in the prompt of one run. `text` is `None` where it is no longer stored."""
+    """A source in the prompt of one run. `text` is `None` where it is no longer stored; a picture is named in it."""
 
     source: Source
     label: str
@@ -42,6 +43,7 @@ class Text:
     version: int | None = None
     object_id: int | None = None
     note: str = ""
+    pictures: tuple[PictureView, ...] = ()
     # Of the tools: what each is, by its name; in place of `text`.
     definitions: Mapping[str, str] | None = None
 
@@ -177,7 +179,7 @@ def _texts(side: Side) -> dict[str, Text]:
     texts = _tools(side)
     for number, segment in enumerate(shown):
         place = None if plan.structured else number - len(shown) + len(user[:MOST_USER_MESSAGES])
-        key, text = _key(segment, place), _text(segment, digests, contents)
+        key, text = _key(segment, place), _text(side, segment, digests, contents)
         # A file around an input, and an input around its picture, are told in several pieces.
         texts[key] = _joined(texts[key], text) if key in texts else text
     if rest := [segment for segment in plan.segments if segment not in shown]:
@@ -201,14 +203,21 @@ def _key(segment: Segment, user_message: int | None) -> str:
     return f"{segment.source.value} {segment.source_id}"
 
 
-def _text(segment: Segment, digests: Mapping[int, str], contents: Mapping[str, Any]) -> Text:
-    digest = digests.get(segment.message)
-    value = contents.get(digest or "")
+def _text(side: Side, segment: Segment, digests: Mapping[int, str], contents: Mapping[str, Any]) -> Text:
+    digest = digests.get(segment.message, "")
+    value = contents.get(digest)
+    parts = Message.from_json(value).parts if value else ()
+    part = parts[segment.part] if segment.part < len(parts) else None
+    view = None
+    if part is not None and part.kind == "image":
+        name = side.plan.files.get(segment.source_id) or segment.label
+        view = picture_view(side.run, digest, segment.part, part, name)
     return Text(
         source=segment.source,
         label=segment.label,
         tokens=segment.tokens,
-        text=_span(Message.from_json(value), segment) if value else None,
+        text=_span(part, segment) if part is not None else None,
+        pictures=(view,) if view else (),
         digest=(digest, segment.part, segment.start, segment.end),
         version=segment.version,
         object_id=segment.object_id,
@@ -223,13 +232,11 @@ def _joined(first: Text, then: Text) -> Text:
         tokens=first.tokens + then.tokens,
         text=None if None in texts else "\n".join(filter(None, texts)),
         digest=(*first.digest, *then.digest),
+        pictures=(*first.pictures, *then.pictures),
     )
 
 
-def _span(message: Message, segment: Segment) -> str | None:
-    if segment.part >= len(message.parts):
-        return None
-    part = message.parts[segment.part]
+def _span(part: Part, segment: Segment) -> str:
     if part.kind == "image":
         return picture_label(part.media_type, part.data)
     return part.text[segment.start : segment.end].strip("\n")

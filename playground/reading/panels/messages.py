@@ -202,8 +202,7 @@ class MessageReader:
 
     def _picture(self, index: int, number: int, part: Part, own: Sequence[Segment]) -> PictureView | None:
         """It is called as its file was, else as the input that it was given for."""
-        given = (self._record.plan.structured or {}).get("inputs") or ()
-        files = {item["name"]: item.get("origin") for item in given}
+        files = self._record.plan.files
         name = next((files.get(segment.source_id) or segment.label for segment in own), "Picture")
         return picture_view(self._record.run, self._digests[index], number, part, name)
 

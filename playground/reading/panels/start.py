@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from llmcore.messages import Message
 from llmcore.runs.fork import without_contents
 from llmcore.structured.packs import site_prompts
 from playground.numbers import duration
 from playground.pictures import picture_label
 from playground.reading.boxes import Box, any_box, json_box, text_box
 from playground.reading.panels.base import Panel, Query, Tab
+from playground.reading.pictures import PictureView, picture_view
 from playground.reading.step_record import StepRecord
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GivenPicture:
+    """A picture that was given for an input; `view` is `None` where it can only be named."""
+
+    title: str
+    note: str
+    label: str
+    view: PictureView | None
 
 
 def tabs(record: StepRecord) -> list[Tab]:
@@ -25,7 +38,8 @@ def read(record: StepRecord, query: Query) -> Panel:
     if run.request.get("fork"):
         # Its messages are those of the first request.
         request["fork"] = without_contents(run.request["fork"])
-    boxes = list(given_boxes(run.request)) if run.contents_deleted_at is None else []
+    kept = run.contents_deleted_at is None
+    boxes = list(given_boxes(run.request)) if kept else []
     if run.request.get("variables"):
         boxes.append(json_box("variables", "Values of variables", dict(run.request["variables"])))
     boxes.append(json_box("request", "Asked for", request))
@@ -38,6 +52,7 @@ def read(record: StepRecord, query: Query) -> Panel:
     if plan.limits:
         boxes.append(json_box("limits", "Limits", dict(plan.limits)))
     context = {
+        "pictures": list(given_pictures(record)) if kept else [],
         "boxes": boxes,
         "waited": duration(record.line.duration_ms),
         "worker": run.worker,
@@ -50,17 +65,43 @@ def read(record: StepRecord, query: Query) -> Panel:
 
 
 def given_boxes(request: Mapping[str, Any]) -> Iterator[Box]:
-    """What a person wrote: the user's prompt, or the inputs of a prompt of a pack."""
+    """What a person wrote: the user's prompt, or the inputs of a prompt of a pack that are texts."""
     if structured := request.get("structured"):
         for number, given in enumerate(structured["inputs"]):
-            note = f"from {given['origin']}" if given.get("origin") else ""
-            title = f"Input {given['name']}"
-            if media_type := given.get("media_type"):
-                yield text_box(f"input-{number}", title, picture_label(media_type, given.get("data")), note=note)
-            else:
+            if not given.get("media_type"):
+                title, note = _named(given)
                 yield any_box(f"input-{number}", title, given["text"], note=note)
     else:
         yield text_box("prompt", "User prompt", str(request.get("prompt") or ""))
+
+
+def given_pictures(record: StepRecord) -> Iterator[GivenPicture]:
+    """The pictures among the inputs, each as it was sent: where nothing was sent, or is kept, it is only named."""
+    inputs = (record.run.request.get("structured") or {}).get("inputs") or ()
+    pictures = [given for given in inputs if given.get("media_type")]
+    sent = dict(_sent_pictures(record)) if pictures else {}
+    for given in pictures:
+        title, note = _named(given)
+        label = picture_label(given["media_type"], given.get("data"))
+        yield GivenPicture(title=title, note=note, label=label, view=sent.get(given["name"]))
+
+
+def _sent_pictures(record: StepRecord) -> Iterator[tuple[str, PictureView]]:
+    """The pictures in the first prompt by the inputs that they were given for."""
+    plan, files = record.plan, record.plan.files
+    contents = record.contents(plan.messages)
+    for segment in plan.segments:
+        digest = plan.messages[segment.message]
+        value = contents.get(digest)
+        parts = Message.from_json(value).parts if value else ()
+        if segment.part < len(parts) and (part := parts[segment.part]).kind == "image":
+            name = files.get(segment.source_id) or segment.label
+            if view := picture_view(record.run, digest, segment.part, part, name):
+                yield segment.source_id, view
+
+
+def _named(given: Mapping[str, Any]) -> tuple[str, str]:
+    return f"Input {given['name']}", f"from {given['origin']}" if given.get("origin") else ""
 
 
 def pack_now(manifest: Mapping[str, Any] | None) -> str:
