@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from llmcore.messages import JSON
 from llmcore.providers.call_drafts import MAX_CALLS, MAX_NAME, CallDraft, read_id
 from llmcore.providers.json_text import decode_json
@@ -33,11 +35,13 @@ class CallFragments:
     """Routes fragments to calls.
 
     By id first: a new id always opens a call. An index is a key, not a position; a fragment without an id and with an
-    unknown index goes on with the latest call, unless it names a tool of its own.
+    unknown index goes on with the latest call, unless it names a tool of its own. `names` are those of the tools that
+    were offered: a name may be cut, too, and where it can be both, they tell a second name from the rest of the first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Collection[str] = ()) -> None:
         self._calls: list[_Open] = []
+        self._names = frozenset(names)
 
     def add(self, fragment: JSON) -> str:
         """Take a fragment and return the text that it adds to its call's arguments."""
@@ -96,13 +100,16 @@ class CallFragments:
         """Whether a fragment that would be routed to `known` is another call under the same id or index.
 
         Servers that double their ids or send no index do that: the fragment names a tool again after the call was
-        complete, or under another index.
+        complete, or under another index, or names another tool.
         """
-        if not name or not known.draft.name:
+        before = known.draft.name
+        if not name or not before:
             return False
         if index is not None and known.index is not None and index != known.index:
             return True
-        return bool(arguments) and known.is_complete
+        if name != before and {before, name} <= self._names and before + name not in self._names:
+            return True
+        return known.is_complete and (bool(arguments) or name != before)
 
     @staticmethod
     def _extend_name(draft: CallDraft, name: str) -> None:

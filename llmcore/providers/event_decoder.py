@@ -10,7 +10,7 @@ from llmcore.messages import JSON, Delta, ModelResponse
 from llmcore.providers.answer import Answer
 from llmcore.providers.base import WireReply
 from llmcore.providers.event_stream import DONE, EventReader, ServerEvent
-from llmcore.providers.failures import broken, describe_body, error_in, failure, read_report
+from llmcore.providers.failures import Report, broken, describe_body, error_in, failure, read_report
 from llmcore.providers.json_text import decode_json
 from llmcore.providers.lines import LineTooLong
 
@@ -52,10 +52,13 @@ class EventDecoder:
         last = None if self.done else self._events.flush()
         if last is not None:
             self._event(last, at_end=True)
-        stray = "" if self._seen else self._events.stray
+        stray = self._events.stray
         if stray and not cancelled and self._taker.answer.error is None:
-            # No event came, but something else did: a body that should not have been a stream.
-            return self._read_whole(WireReply(status=200, headers={}, body=stray.encode("utf-8", "replace")))
+            if not self._seen:
+                # No event came, but something else did: a body that should not have been a stream.
+                return self._read_whole(WireReply(status=200, headers={}, body=stray.encode("utf-8", "replace")))
+            if report := reported(stray):
+                self._fail(failure(report, 200))
         return self._taker.response(streamed=True, cancelled=cancelled)
 
     def _event(self, event: ServerEvent, at_end: bool = False) -> Iterable[Delta]:
@@ -90,6 +93,9 @@ class EventDecoder:
     def _unreadable(self, event: ServerEvent) -> None:
         if event.is_error or event.type == "error":
             self._fail(failure(read_report(event.data), 200))
+        elif report := reported(self._events.stray):
+            # It took the place of the event's end.
+            self._fail(failure(report, 200))
         else:
             message = describe_body(event.data.encode("utf-8", "replace"), "", 200)
             self._fail(broken(ErrorKind.MALFORMED_RESPONSE, f"An event of the stream is not JSON. {message}"))
@@ -97,3 +103,15 @@ class EventDecoder:
     def _fail(self, error: ProviderError) -> None:
         self._taker.answer.error = error
         self.done = True
+
+
+def reported(stray: str) -> Report | None:
+    """The error in what came between the events: gateways that fail in the middle of a stream forget that it is one."""
+    for text in (stray, *(line for line in stray.splitlines() if line.startswith("{"))):
+        try:
+            body = decode_json(text)
+        except ValueError:
+            continue
+        if report := error_in(body):
+            return report
+    return None

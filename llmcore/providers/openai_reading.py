@@ -30,7 +30,7 @@ class ChatReader:
         # Whose extras these are: a dialect's fields mean nothing to the others.
         self._wire = call.provider.adapter
         self._usage: Mapping[str, JSON] | None = None
-        self._fragments = CallFragments()
+        self._fragments = CallFragments([tool.name for tool in call.tools])
         self._thinking_field: str | None = None
         self._details = ReasoningDetails()
         self._index: JSON = None

@@ -32,12 +32,21 @@ def total_of(reported: int | None, *parts: int | None) -> int | None:
 
 
 def merged(earlier: Mapping[str, JSON] | None, later: JSON) -> Mapping[str, JSON] | None:
-    """Usage that came in several pieces, field by field: the last value that is present wins."""
+    """Usage that came in several pieces, field by field: the last value that is present wins. Counts only grow while an
+    answer is streamed: gateways say 0 at one end of it for what they have said at the other."""
     if not isinstance(later, dict) or not later:
         return earlier
     if not earlier:
         return later
-    return {**earlier, **{name: value for name, value in later.items() if value is not None}}
+    present = {name: value for name, value in later.items() if value is not None}
+    return {**earlier, **{name: _grown(earlier.get(name), value) for name, value in present.items()}}
+
+
+def _grown(earlier: JSON, later: JSON) -> JSON:
+    if isinstance(earlier, dict) and isinstance(later, dict):
+        return merged(earlier, later)
+    numbers = isinstance(earlier, int | float) and isinstance(later, int | float)
+    return max(earlier, later) if numbers else later
 
 
 def read_cost(raw: Mapping[str, JSON] | None) -> Decimal | None:
