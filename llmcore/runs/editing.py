@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from llmcore.messages import JSON, Message, Part
+from llmcore.providers.json_text import decode_json
 from llmcore.runs.transcript import split_results
 
 
@@ -101,11 +102,11 @@ def _with_edit(message: Message, edit: Edit) -> Message:
 def arguments_of(text: str) -> dict[str, JSON]:
     """The arguments that a person typed in; ValueError where they are no JSON object."""
     try:
-        value = json.loads(text or "{}")
+        value = decode_json(text or "{}")
     except json.JSONDecodeError as error:
         raise ValueError(f"This is no JSON: {error.msg}, in line {error.lineno}.") from error
-    except RecursionError as error:
-        raise ValueError("This JSON is nested too deep.") from error
+    except ValueError as error:
+        raise ValueError(f"This can't be sent as JSON: {error}.") from error
     if not isinstance(value, dict):
         raise ValueError("Arguments are a JSON object: {…}.")
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date, time, timedelta
@@ -132,10 +133,10 @@ def cut(data: bytes, max_bytes: int) -> str:
 
 def json_text(value: Any) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, default=_plain)
-    except TypeError:
-        # Perhaps for its keys: JSON knows text only, tools count by dates and ids.
-        return json.dumps(_with_text_keys(value), ensure_ascii=False, default=_plain)
+        return json.dumps(value, ensure_ascii=False, default=_plain, allow_nan=False)
+    except (TypeError, ValueError):
+        # Perhaps for its keys: JSON knows text only, tools count by dates and ids. Or for a number that JSON lacks.
+        return json.dumps(_as_json(value), ensure_ascii=False)
 
 
 def _plain(value: Any) -> JSON:
@@ -163,12 +164,18 @@ def _plain(value: Any) -> JSON:
     raise TypeError(f"a tool can't return {type(value).__name__}: it has no JSON")
 
 
-def _with_text_keys(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else _key(key): _with_text_keys(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_with_text_keys(item) for item in value]
-    return value
+def _as_json(value: Any) -> JSON:
+    """The value with texts for keys, and with null for what is no finite number, as browsers write it."""
+    match value:
+        case None | str() | int():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {key if isinstance(key, str) else _key(key): _as_json(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_as_json(item) for item in value]
+    return _as_json(_plain(value))
 
 
 def _key(key: Any) -> str:

@@ -216,8 +216,8 @@ def _add_default(schema: Schema, default: Any) -> None:
     if isinstance(default, Enum):
         default = default.value
     try:
-        json.dumps(default)
-    except TypeError:
+        json.dumps(default, allow_nan=False)
+    except (TypeError, ValueError):
         return
     if Draft202012Validator(schema).is_valid(default):
         schema["default"] = default

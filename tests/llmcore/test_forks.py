@@ -66,7 +66,9 @@ def test_an_emptied_system_message_is_left_out_and_an_emptied_result_stays() -> 
     assert objections_to(after) == []
 
 
-@pytest.mark.parametrize(("text", "reason"), [("[1]", "object"), ("{", "no JSON"), ("[" * 100_000, "JSON")])
+@pytest.mark.parametrize(
+    ("text", "reason"), [("[1]", "object"), ("{", "no JSON"), ("[" * 100_000, "JSON"), ('{"n": NaN}', "NaN")]
+)
 def test_arguments_that_are_no_object_are_refused(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         arguments_of(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -242,6 +243,7 @@ class Rows:
         ({date(2024, 1, 2): 1, 7: 2, Color.RED: 3}, '{"2024-01-02": 1, "7": 2, "red": 3}'),
         (UUID(int=0), '"00000000-0000-0000-0000-000000000000"'),
         ({"ä": "ß"}, '{"ä": "ß"}'),
+        ([Point(math.nan, date(2024, 1, 2)), {7: -math.inf}], '[{"x": null, "when": "2024-01-02"}, {"7": null}]'),  # type: ignore[arg-type]
         (("a\0b", "\ud800"), '["a\\u0000b", "�"]'),
     ],
 )
@@ -296,9 +298,10 @@ def test_what_gives_way_to_a_note_stays_in_the_trace() -> None:
 
 
 async def test_artifacts_stay_out_of_the_text() -> None:
-    artifact = Artifact(type="note", payload={"price": Decimal("1.10")})
+    artifact = Artifact(type="note", payload={"price": Decimal("1.10"), "mean": math.nan})
 
     result = await result_of(lambda: ToolOutput(content="done", artifacts=(artifact,)))
 
     assert result.text == "done"  # L10
-    assert result.artifacts == (Artifact(type="note", payload={"price": "1.10"}),)
+    # No database takes a number that JSON doesn't have.
+    assert result.artifacts == (Artifact(type="note", payload={"price": "1.10", "mean": None}),)

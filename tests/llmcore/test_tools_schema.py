@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
@@ -135,6 +136,13 @@ def test_a_function_is_described_by_its_hints_and_docstring() -> None:
     assert schema["properties"]["limit"] == {"description": "How many at most.", "type": "integer", "default": 10}
     assert schema["properties"]["color"]["default"] == "red"
     check_parameters(schema, "look_up")
+
+
+def test_a_default_that_json_does_not_have_is_left_out() -> None:
+    def spend(most: float = math.inf) -> str:
+        return ""
+
+    assert schema_of_function(spend)["properties"]["most"] == {"type": "number"}
 
 
 def test_a_docstring_is_taken_apart() -> None:
