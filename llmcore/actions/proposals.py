@@ -24,8 +24,8 @@ class DecisionKind(StrEnum):
 class Decision:
     """What somebody decided about one call.
 
-    It holds for what `key` stands for and nothing else (see `ProposedAction.key`). `reason` goes to the model with a
-    denial. `again` approves what has the same key for the rest of the run.
+    An approval holds for what `key` stands for and nothing else (see `ProposedAction.key`), a denial for the call.
+    `reason` goes to the model with a denial. `again` approves what has the same key for the rest of the run.
     """
 
     kind: DecisionKind
@@ -92,9 +92,10 @@ def granted(decisions: Mapping[str, Decision]) -> set[str]:
 
 
 def decision_for(call: ToolCall, key: str, decisions: Mapping[str, Decision]) -> Decision | None:
-    """The decision that holds for `call` as it is now: its own, or an approval of the very same before."""
+    """The decision that holds for `call` as it is now: its own, or an approval of the very same before. A denial stands
+    whatever the call would do by now."""
     own = decisions.get(call.id)
-    if own is not None and own.key == key:
+    if own is not None and (own.key == key or own.kind is not DecisionKind.APPROVE):
         return own
     if key in granted(decisions):
         return Decision(kind=DecisionKind.APPROVE, key=key)

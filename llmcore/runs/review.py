@@ -91,17 +91,18 @@ class Reviewer:
         action, asked = described.action, described.needs_approval
         policy = self.policy or Policy()
         judged = policy.judge(tool=tool.name, arguments=arguments, action=action, needs_approval=asked)
-        match judged.ruling:
-            case Ruling.DENY:
-                return refused(call, judged, FailureKind.DENIED, f"Not run: this site forbids this call. {judged.why}")
-            case Ruling.AUTO_APPROVE:
-                held_to = action if asked is not None else None
-                return Reviewed(call=call, judged=judged, cleared=True, approved=held_to)
+        if judged.ruling is Ruling.DENY:
+            return refused(call, judged, FailureKind.DENIED, f"Not run: this site forbids this call. {judged.why}")
         decision = decision_for(call, key_of(call, action), decisions)
-        if decision is not None and decision.kind is DecisionKind.APPROVE:
-            return Reviewed(call=call, judged=judged, cleared=True, approved=action)
+        if decision is not None and decision.kind is not DecisionKind.APPROVE:
+            # No rule that came after it speaks for a call that a person has denied.
+            ruled = judged if judged.ruling is Ruling.REQUIRE else None
+            return refused(call, ruled, FailureKind.DENIED, explain_denial(decision))
+        if judged.ruling is Ruling.AUTO_APPROVE:
+            held_to = action if asked is not None else None
+            return Reviewed(call=call, judged=judged, cleared=True, approved=held_to)
         if decision is not None:
-            return refused(call, judged, FailureKind.DENIED, explain_denial(decision))
+            return Reviewed(call=call, judged=judged, cleared=True, approved=action)
         if self.policy is None:
             return refused(
                 call, judged, FailureKind.NEEDS_APPROVAL, f"Not run: {judged.why} This run can't ask a person."
@@ -111,7 +112,7 @@ class Reviewer:
         return Reviewed(call=call, judged=judged, asks=asks)
 
 
-def refused(call: ToolCall, judged: Judged, failure: FailureKind, text: str) -> Reviewed:
+def refused(call: ToolCall, judged: Judged | None, failure: FailureKind, text: str) -> Reviewed:
     return Reviewed(call=call, judged=judged, refusal=ToolResult.failed(failure, text))
 
 

@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 
 from llmcore import store
 from llmcore.actions.policy import Judged
-from llmcore.actions.proposals import key_of
+from llmcore.actions.proposals import DecisionKind, key_of
 from llmcore.conf import settings
 from llmcore.messages import JSON, ToolCall, digest_of
 from llmcore.models import Configuration
@@ -25,9 +25,7 @@ def propose_engine_action(
 ) -> EngineAction:
     """The action as it waits. An engine that asks again gets the one that it asked for before: while it waits, and if
     it named its call, with what was decided."""
-    call = ToolCall(id=request.call, name=request.name, arguments=dict(request.arguments))
-    key = key_of(call, action)
-    digest = digest_of({"session": session, "call": request.call, "key": key})
+    key, digest = _named(request, session, action)
     before = EngineAction.objects.filter(session=session, digest=digest)
     if found := (before if request.call else before.filter(decision="")).first():
         return found
@@ -55,6 +53,21 @@ def propose_engine_action(
         # The same was asked twice at once.
         return before.get(decision="")
     return row
+
+
+def denied_before(*, request: ActionRequest, session: str, action: Action) -> EngineAction | None:
+    """The same call, by the name that the engine gave it, where a person has denied it."""
+    if not request.call:
+        return None
+    _key, digest = _named(request, session, action)
+    return EngineAction.objects.filter(session=session, digest=digest, decision=DecisionKind.DENY).first()
+
+
+def _named(request: ActionRequest, session: str, action: Action) -> tuple[str, str]:
+    """What a decision about the call holds for, and what it names."""
+    call = ToolCall(id=request.call, name=request.name, arguments=dict(request.arguments))
+    key = key_of(call, action)
+    return key, digest_of({"session": session, "call": request.call, "key": key})
 
 
 def content_of(action: Action, arguments: Mapping[str, JSON], why: str) -> JSON:

@@ -16,7 +16,7 @@ from django.http import Http404, HttpRequest, JsonResponse, UnreadablePostError
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 
-from llmcore.actions.policy import Ruling
+from llmcore.actions.policy import Judged, Ruling
 from llmcore.conf import service_tokens, settings
 from llmcore.database_access import outside_transactions
 from llmcore.errors import ConfigurationError, ErrorKind
@@ -26,7 +26,7 @@ from llmcore.site_turns import answer_turn, judge_action, secrets_of_site
 from llmcore.turns.request import MAX_NAME, InvalidBody, read_action, read_turn
 from playground.models import EngineAction
 from playground.reading.engine_actions import state_of
-from playground.services.propose_engine_action import propose_engine_action
+from playground.services.propose_engine_action import denied_before, propose_engine_action
 
 logger = logging.getLogger(__name__)
 
@@ -118,7 +118,11 @@ def actions(asked: Asked) -> JsonResponse:
     found = judge_action(request)
     judged, action = found.judged, found.action
     proposed = None
-    if judged is not None and action is not None and judged.ruling is Ruling.REQUIRE:
+    if judged is not None and action is not None and judged.ruling is Ruling.AUTO_APPROVE:
+        proposed = denied_before(request=request, session=asked.session, action=action)
+        if proposed is not None:
+            judged = Judged(ruling=Ruling.REQUIRE, why="A person has decided about this call.")
+    elif judged is not None and action is not None and judged.ruling is Ruling.REQUIRE:
         proposed = propose_engine_action(
             request=request, session=asked.session, action=action, judged=judged, now=timezone.now()
         )

@@ -196,6 +196,21 @@ async def test_a_rule_that_forbids_beats_an_approval_given_before(bench: LoopBen
     assert last.outcome is not None and world.done == {"read 1": 1}
 
 
+async def test_a_denial_stands_whatever_rules_came_since_and_whatever_the_call_would_do_now(
+    bench: LoopBench, world: World
+) -> None:  # P3
+    bench.script(Turn(tool_calls=(call("pay", {"n": 2}), call("write", {"text": "x"}))), Turn(text="Done."))
+    end = await bench.run(policy=Policy())
+    world.file = "two"
+    rules = (Rule(name="all of it", ruling=Ruling.AUTO_APPROVE),)
+
+    last = await bench.run(decided(end, DENY, DENY, reason="No."), policy=Policy(rules=rules))
+
+    assert last.outcome is not None and not world.done
+    assert bench.results_sent() == ["Not run: a person denied this call. Their reason: No."] * 2
+    assert [data.get("rule") for data in bench.data(StepKind.TOOL_CALL)] == [None, None], "no rule approved them"
+
+
 async def test_without_a_policy_nobody_is_asked_and_nothing_runs_unapproved(bench: LoopBench, world: World) -> None:
     end = await bench.run()
 

@@ -133,6 +133,20 @@ def test_a_denial_takes_its_reason_to_the_engine(propose: Propose, client: Clien
     assert (found["state"], found["reason"]) == ("denied", "Use make clean.")
 
 
+def test_a_denial_of_a_named_call_stands_though_a_rule_would_approve_it_by_now(
+    propose: Propose, client: Client
+) -> None:  # P3
+    proposal = propose("make", call="c-1")["proposal"]
+    decide(client, proposal, decision="deny")
+    ActionRule.objects.create(name="make", ruling="auto_approve", tool="terminal", pattern="make")
+
+    again, other = propose("make", call="c-1"), propose("make", call="c-2")
+
+    assert (again["ruling"], again["proposal"]["state"]) == ("require", "denied")
+    assert again["proposal"]["id"] == proposal["id"] and again["rule"] is None
+    assert (other["ruling"], other["proposal"]) == ("auto_approve", None)
+
+
 def test_what_needs_nobody_is_not_kept(propose: Propose) -> None:  # P1
     ActionRule.objects.create(name="Look only", ruling="auto_approve", tool="terminal", pattern="ls")
     ActionRule.objects.create(name="Never", ruling="deny", tool="terminal", pattern="shutdown *")
