@@ -140,12 +140,17 @@ def _fits(rule: Rule, actor: Actor, tool: str, arguments: Mapping[str, JSON], ac
 def _texts(rule: Rule, arguments: Mapping[str, JSON], action: Action) -> Iterable[str]:
     """What the pattern of `rule` is for; it is enough that one of these fits."""
     if rule.argument:
-        return [_text(arguments[rule.argument])] if rule.argument in arguments else []
+        named = [_text(arguments[rule.argument])] if rule.argument in arguments else []
+        return [*named, *_commands(rule, action)] if named == [action.command] else named
     if action.kind is ActionKind.COMMAND:
-        line = action.command.strip()
-        # What forbids must also see what stands behind an operator; what allows must fit the whole line.
-        return [line] if rule.ruling is Ruling.AUTO_APPROVE or not action.shell else commands_in(line)
+        return _commands(rule, action)
     return [action.path] if action.kind is ActionKind.FILE_CHANGE else [canonical_json(dict(arguments))]
+
+
+def _commands(rule: Rule, action: Action) -> list[str]:
+    line = action.command.strip()
+    # What forbids must also see what stands behind an operator; what allows must fit the whole line.
+    return [line] if rule.ruling is Ruling.AUTO_APPROVE or not action.shell else commands_in(line)
 
 
 def _text(value: JSON) -> str:

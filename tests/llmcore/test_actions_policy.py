@@ -148,3 +148,14 @@ def test_a_rule_can_be_for_the_calls_of_a_user_or_a_group() -> None:
     assert judged(ours, actor=Actor(user_id=2)).ruling is Ruling.REQUIRE
     assert judged(theirs, actor=Actor(user_id=2, group_ids=frozenset({7}))).ruling is Ruling.AUTO_APPROVE
     assert judged(theirs, actor=Actor()).ruling is Ruling.REQUIRE
+
+
+def test_a_rule_that_forbids_looks_behind_operators_also_where_it_names_the_argument() -> None:
+    line = "ls; rm -rf x"
+    forbidding, approving = rule("deny", "rm *", argument="command"), rule("auto_approve", "ls*", argument="command")
+    arguments = {"command": line, "note": line}
+
+    assert judged(forbidding, action=command(line), arguments=arguments).ruling is Ruling.DENY
+    assert judged(approving, action=command(line), arguments=arguments).ruling is Ruling.REQUIRE
+    other = rule("deny", "rm *", argument="note")
+    assert judged(other, action=command("ls"), arguments=arguments).rule is None
