@@ -22,6 +22,7 @@ from llmcore.errors import ConfigurationError, SecretUnavailable
 from llmcore.models import MCPServer, Provider
 from llmcore.models.base_url import host_of
 from llmcore.models.remote import Remote
+from llmcore.redaction.logs import keep_out_of_log
 
 # All that have keys.
 KINDS: tuple[type[Remote], ...] = (Provider, MCPServer)
@@ -193,6 +194,8 @@ def _decrypt(remote: Remote) -> tuple[str, str]:
             f"encryption_key in the data directory), or open the {kind_of(remote)} and enter the API key again."
         ) from None
     host, _newline, key = text.partition("\n")
+    # Only a process that has a key in clear can log it.
+    keep_out_of_log(key)
     return host, key
 
 

@@ -46,6 +46,8 @@ def forms_of(secret: str) -> set[str]:
     # A body inside a body is escaped twice; some encoders escape the slash as well.
     forms |= {json.dumps(form, ensure_ascii=False)[1:-1] for form in escaped}
     forms |= {form.replace("/", "\\/") for form in escaped}
+    # As Go writes JSON, and with it many servers.
+    forms |= {re.sub("[&<>]", lambda match: f"\\u{ord(match[0]):04x}", form) for form in escaped}
     for encoded in (quote(encodable, safe=""), quote(encodable), quote_plus(encodable)):
         forms |= {encoded, re.sub("%..", lambda match: match[0].lower(), encoded)}
     forms |= set(_base64_forms(encodable))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any, ClassVar
 
 from llmcore.redaction.redactor import Redactor
+
+_learning = threading.Lock()
 
 
 class RedactedRecord(logging.LogRecord):
@@ -28,3 +31,9 @@ def redact_log(redactor: Redactor) -> None:
     """From now on all loggers of this process make redacted records."""
     RedactedRecord.redactor = redactor
     logging.setLogRecordFactory(RedactedRecord)
+
+
+def keep_out_of_log(secret: str) -> None:
+    """Records that are made from now on don't have this secret either, which was not known at the start."""
+    with _learning:
+        RedactedRecord.redactor = RedactedRecord.redactor.knowing(secret)

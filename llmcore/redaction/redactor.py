@@ -19,9 +19,14 @@ class Redactor:
     """Knows the secrets of this process and removes them: first layer `known`, both layers `patterns`."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        forms = {form for secret in secrets for form in forms_of(secret)}
+        self._secrets = frozenset(secrets)
+        forms = {form for secret in self._secrets for form in forms_of(secret)}
         self._forms = sorted(forms, key=len, reverse=True)
         self._byte_forms = [form.encode("utf-8", "surrogatepass") for form in self._forms]
+
+    def knowing(self, secret: str) -> Redactor:
+        """One that knows `secret` as well; the same object where it does already."""
+        return self if secret in self._secrets else Redactor((*self._secrets, secret))
 
     def known(self, text: str) -> str:
         """`text` without the known secrets, in any of their spellings; the same object where there is none."""

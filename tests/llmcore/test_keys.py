@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 import traceback
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from pytest_django import Settings
 from llmcore import keys
 from llmcore.errors import ConfigurationError, SecretUnavailable
 from llmcore.models import Provider
+from llmcore.redaction import MASK, Redactor
+from llmcore.redaction.logs import RedactedRecord
 from tests.factories import ProviderFactory
 
 pytestmark = pytest.mark.django_db
@@ -41,6 +44,18 @@ def test_a_saved_key_is_read_back_and_never_stored_in_clear() -> None:  # W7
     assert KEY.encode() not in bytes(provider.encrypted_key)
     assert KEY not in repr(provider) and KEY.encode() not in pickle.dumps(provider)
     assert provider.key_host == "llm.example.com"
+
+
+def test_a_key_that_was_read_is_kept_out_of_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:  # R1
+    monkeypatch.setattr(RedactedRecord, "redactor", Redactor())
+    key = "correct-horse-battery-7"
+
+    keys.read_key(ProviderFactory(key=key))
+    logging.getLogger("some.library").warning("refused: %s", key)
+
+    assert caplog.messages == [f"refused: {MASK}"]
 
 
 def test_a_provider_without_a_key_has_an_empty_one() -> None:
