@@ -23,6 +23,8 @@ COMPOSED = frozenset(
     {"allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties"}
     | {"propertyNames", "contains", "minContains", "maxContains", "prefixItems"}
 )
+# What makes a schema one of several, or another one.
+CHOICES = frozenset({"anyOf", "oneOf", "$ref"})
 # Where schemas stand in a schema; all else is a value.
 ONE = frozenset({"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"})
 LISTED = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
@@ -37,7 +39,8 @@ class _Underivable(Exception):
 class SchemaRules:
     """What a wire takes of a schema. `drops` are keywords that are left out, `refuses` those without which the schema
     means something else. Where it `closes`, objects list all their members; where it `requires_all`, each of them is
-    there, if only as null. `renames` keywords to ones that ask for a little less."""
+    there, if only as null. `renames` keywords to ones that ask for a little less. With a `plain_root` the whole is an
+    object, and no choice between several."""
 
     drops: frozenset[str] = frozenset()
     refuses: frozenset[str] = frozenset()
@@ -45,6 +48,7 @@ class SchemaRules:
     closes: bool = False
     requires_all: bool = False
     recursive: bool = True
+    plain_root: bool = False
 
 
 # Servers that make a grammar of it.
@@ -56,6 +60,7 @@ OPENAI_STRICT = SchemaRules(
     renames={"oneOf": "anyOf"},
     closes=True,
     requires_all=True,
+    plain_root=True,
 )
 # Source: Anthropic, structured outputs, JSON Schema limitations.
 ANTHROPIC = SchemaRules(
@@ -79,6 +84,8 @@ OLLAMA = SchemaRules(drops=frozenset({"pattern"}))
 def derived(schema: JSON, rules: SchemaRules) -> JSON:
     """The schema under `rules`, as a new value; `None` where the wire can't be told."""
     if not rules.recursive and is_recursive(schema):
+        return None
+    if rules.plain_root and not _is_plain_object(schema):
         return None
     try:
         return _derived(schema, rules)
@@ -109,6 +116,10 @@ def _derived(schema: JSON, rules: SchemaRules) -> JSON:
     if rules.closes and ("properties" in found or _is_object(found)):
         _close(found, schema, rules)
     return found
+
+
+def _is_plain_object(schema: JSON) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "object" and CHOICES.isdisjoint(schema)
 
 
 def _is_object(schema: Mapping[str, JSON]) -> bool:

@@ -13,6 +13,7 @@ from llmcore.messages import JSON, Delta, FinishReason, Message, ModelResponse, 
 from llmcore.providers.answer_text import AnswerText
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
 from llmcore.providers.call_drafts import CallDraft, build_calls
+from llmcore.providers.derived_schemas import references
 from llmcore.providers.json_text import decode_json, encode_json
 from llmcore.providers.prompt_cache import CacheRules
 from llmcore.providers.tool_names import wire_name
@@ -74,8 +75,16 @@ class JsonTools(Adapter):
         if not call.tools or call.tool_choice == "none":
             return self._inner.frame(plain, units)
         told = self._inner.encode((Message.of("system", instruction(call.tools)),), call)
-        asked = replace(plain, response_schema=choice_schema(call))
+        asked = replace(plain, response_schema=self._held_to(call))
         return self._inner.frame(asked, [told, *units])
+
+    def _held_to(self, call: ModelCall) -> JSON:
+        """The schema of a choice as the wire takes it; `None` where model or wire can't be held to it: then the
+        instruction has to do."""
+        if not call.model.supports_structured_output:
+            return None
+        # A wire without schemas is only told that it is to be JSON.
+        return self.derived_schema(choice_schema(call)) if self.holds_schemas else choice_schema(call)
 
     def decode(self, reply: WireReply, call: ModelCall) -> ModelResponse:
         response = self._inner.decode(reply, replace(call, tools=()))
@@ -195,10 +204,28 @@ def choice_schema(call: ModelCall) -> JSON:
     """One of the calls that may be made, or the answer; only a call where one is required."""
     names = {tool.name for tool in call.tools}
     tools = [tool for tool in call.tools if call.tool_choice not in names or tool.name == call.tool_choice]
-    choices = [choice("tool", {"const": tool.name}, arguments=tool.parameters) for tool in tools]
+    parts = {f"tool.{tool.name}": tool.parameters for tool in tools}
     if call.tool_choice == "auto":
-        choices.append(choice("answer", call.response_schema or ANY_TEXT))
-    return {"oneOf": choices}
+        parts["answer"] = call.response_schema or ANY_TEXT
+    # A schema that refers to itself means its own root, so it can't stand in the midst of another one.
+    apart = {name: moved(schema, f"#/$defs/{name}") for name, schema in parts.items() if references(schema)}
+    here = {name: {"$ref": f"#/$defs/{name}"} if name in apart else schema for name, schema in parts.items()}
+    choices = [choice("tool", {"const": tool.name}, arguments=here[f"tool.{tool.name}"]) for tool in tools]
+    if "answer" in here:
+        choices.append(choice("answer", here["answer"]))
+    return {"oneOf": choices, "$defs": apart} if apart else {"oneOf": choices}
+
+
+def moved(schema: JSON, place: str) -> JSON:
+    """A schema whose root stands at `place` of another one."""
+    if isinstance(schema, list):
+        return [moved(item, place) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: moved(value, place) for name, value in schema.items()}
+    if isinstance(reference := found.get("$ref"), str) and reference.startswith("#"):
+        found["$ref"] = place + reference[1:]
+    return found
 
 
 def choice(name: str, schema: JSON, **more: JSON) -> JSON:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from llmcore.configuration import LanguageModel, Parameters
-from llmcore.messages import CallProblem, FinishReason
+from llmcore.messages import CallProblem, FinishReason, ToolSpec
 from llmcore.providers.answer_text import AnswerText
 from llmcore.providers.json_tools import choice_schema
 from llmcore.providers.registry import adapters
@@ -66,6 +66,45 @@ async def test_a_request_holds_the_schema_and_three_examples(bench: LoopBench) -
     schema = body["response_format"]["json_schema"]["schema"]
     for value, fits in ((json.loads(CALLING), True), ({"answer": "x"}, True), ({"tool": "no", "arguments": {}}, False)):
         assert Draft202012Validator(schema).is_valid(value) is fits
+
+
+@pytest.mark.parametrize(
+    ("adapter", "holds", "asked"),
+    [
+        ("openai_compat", True, "json_schema"),
+        ("openai_compat", False, None),
+        ("deepseek", True, "json_object"),
+        # Its root has to be an object.
+        ("openai_chat", True, None),
+    ],
+)
+async def test_only_who_can_be_held_to_a_choice_is(
+    bench: LoopBench, adapter: str, holds: bool, asked: str | None
+) -> None:
+    bench.adapter = adapter
+    bench.language_model = LanguageModel(name="scripted", tools_as_json=True, supports_structured_output=holds)
+    bench.script(Turn(text=CALLING), Turn(text='{"answer": "It is on its way."}'))
+
+    end = await bench.run()
+
+    assert end.outcome.answer == "It is on its way."
+    assert [body.get("response_format", {}).get("type") for body in bench.bodies] == [asked] * 2
+
+
+def test_schemas_that_refer_to_themselves_keep_their_meaning_in_a_choice() -> None:
+    tree = {
+        "type": "object",
+        "properties": {"item": {"$ref": "#/$defs/Item"}, "next": {"$ref": "#"}},
+        "required": ["item"],
+        "additionalProperties": False,
+        "$defs": {"Item": {"type": "integer"}},
+    }
+    tool = ToolSpec(name="plant", description="Plant.", parameters=tree)
+    valid = Draft202012Validator(choice_schema(call_to(CHAT, "http://127.0.0.1", tools=(tool, CLOCK)))).is_valid
+
+    assert valid({"tool": "plant", "arguments": {"item": 1, "next": {"item": 2}}})
+    assert not valid({"tool": "plant", "arguments": {"item": 1, "next": {"item": "two"}}})
+    assert valid({"tool": "get_time", "arguments": {}}) and valid({"answer": "x"})
 
 
 async def test_the_last_round_asks_for_no_choice(bench: LoopBench, looked_up: list[str]) -> None:

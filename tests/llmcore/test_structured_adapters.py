@@ -123,6 +123,7 @@ CHOICE = {
 }
 CONDITION = {**CHOICE, "if": {"properties": {"a": {"type": "string"}}}, "then": {"required": ["b"]}}
 FREE = {"type": "object"}
+EITHER = {**CHOICE, "anyOf": [CHOICE, {**CHOICE, "properties": {"a": {"type": "integer"}}}]}
 
 
 @pytest.mark.parametrize(
@@ -134,8 +135,9 @@ FREE = {"type": "object"}
         (CHOICE, set(NATIVE)),
         (CONDITION, {"openai_compat", "mistral", "ollama"}),
         (FREE, {"openai_compat", "mistral", "ollama", "gemini"}),
+        (EITHER, {"openai_compat", "mistral", "ollama", "gemini", "anthropic"}),
     ],
-    ids=["map", "optional", "recursive", "choice", "condition", "free"],
+    ids=["map", "optional", "recursive", "choice", "condition", "free", "either"],
 )
 def test_a_schema_that_a_wire_can_not_say_is_said_in_the_prompt(schema: JSON, held: set[str]) -> None:
     found = checked_schema("test", schema)
