@@ -27,13 +27,17 @@ NOT_RUN: dict[FailureKind, str] = {
     FailureKind.NEEDS_APPROVAL: "Not run: nobody approved this call.",
 }
 
+BROKEN_BEFORE = "Not run: a hook of this site failed."
+BROKEN_AFTER = "A hook of this site failed."
+
 
 @dataclass(kw_only=True, slots=True)
 class CallRunner:
     """Answers tool calls for one run.
 
     `objections` says what keeps a call from running, by the tools that the run may call. `counts` says how often each
-    identical call was made. `halted` is the reason of the hook that halted the run, if one did.
+    identical call was made. `halted` is the reason of the hook that halted the run, if one did, `broken` what a hook
+    raised that failed.
     """
 
     objections: Objections
@@ -45,6 +49,7 @@ class CallRunner:
     cancel: asyncio.Event | None = None
     max_identical_calls: int = 3
     halted: str | None = None
+    broken: Exception | None = None
     _review: Review = field(default_factory=Review)
 
     async def answer(
@@ -58,7 +63,8 @@ class CallRunner:
     ) -> None:
         """Hand the result of each call to `emit`, in the order of the calls.
 
-        `review` says which of them may run; what it doesn't know of doesn't. With `refusal` none runs.
+        `review` says which of them may run; what it doesn't know of doesn't. With `refusal` none runs. A hook that
+        fails is raised when each call has its result: what a tool has done stays on record.
         """
         self._review = review or Review()
         for batch in self._batches(calls):
@@ -66,6 +72,8 @@ class CallRunner:
                 self._finish(await self._answer(batch[0], round, refusal), round, emit)
             else:
                 await self._answer_together(batch, round, emit, refusal)
+        if self.broken is not None:
+            raise self.broken
 
     def _batches(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
         """Neighboring read-only calls together, every other call alone: a write happens between its neighbors."""
@@ -126,7 +134,11 @@ class CallRunner:
 
     async def _run(self, call: ToolCall, reviewed: Reviewed, round: int) -> ToolResult:
         tool, context = self.objections.offered[call.name], self.runner.context
-        verdict = await self.hooks.before(call, tool, context)
+        try:
+            verdict = await self.hooks.before(call, tool, context)
+        except Exception as error:
+            self.broken = self.broken or error
+            return ToolResult.failed(FailureKind.HALTED, BROKEN_BEFORE)
         if verdict.judgment is Judgment.HALT:
             self._halt(verdict.reason, round)
             return ToolResult.failed(FailureKind.HALTED, f"{NOT_RUN[FailureKind.HALTED]} {verdict.reason}".strip())
@@ -142,12 +154,15 @@ class CallRunner:
         return await self._judged(call, tool, result, round)
 
     async def _judged(self, call: ToolCall, tool: Tool, result: ToolResult, round: int) -> ToolResult:
-        verdict = await self.hooks.after(call, tool, self.runner.context, result)
+        try:
+            verdict = await self.hooks.after(call, tool, self.runner.context, result)
+        except Exception as error:
+            self.broken = self.broken or error
+            return withheld(result, BROKEN_AFTER)
         if verdict.judgment is Judgment.HALT:
             self._halt(verdict.reason, round)
         if verdict.judgment is Judgment.DENY:
-            text = f"The tool ran, but its result is withheld. {verdict.reason}".strip()
-            return replace(result, text=text, full=result.text, failure=FailureKind.DENIED)
+            return withheld(result, verdict.reason)
         return result
 
     def _halt(self, reason: str, round: int) -> None:
@@ -159,7 +174,7 @@ class CallRunner:
         """Why no call may run any more."""
         if self.cancel is not None and self.cancel.is_set():
             refusal = FailureKind.CANCELLED
-        elif self.halted is not None:
+        elif self.halted is not None or self.broken is not None:
             refusal = FailureKind.HALTED
         elif call.problem is CallProblem.CUT_OFF:
             refusal = FailureKind.CUT_OFF
@@ -172,3 +187,9 @@ class CallRunner:
             f"Note: this is call number {repeat} of {call.name[:100]} with the very same arguments in this run. "
             "Use the results you have, change the arguments, or answer without this tool."
         )
+
+
+def withheld(result: ToolResult, reason: str) -> ToolResult:
+    """What the model gets in place of `result`, which the trace keeps."""
+    text = f"The tool ran, but its result is withheld. {reason}".strip()
+    return replace(result, text=text, full=result.text, failure=FailureKind.DENIED)

@@ -125,3 +125,18 @@ async def test_a_hook_that_fails_lets_nothing_run(bench: LoopBench, ran: list[st
     end = await bench.run(hooks=Hooks(pre_tool_use=(broken,)))
 
     assert ran == [] and end.outcome.reason is EndReason.INTERNAL_ERROR
+
+
+async def test_what_a_tool_did_is_on_record_though_the_hook_after_it_fails(bench: LoopBench, ran: list[str]) -> None:
+    def broken(*_: Any) -> None:
+        raise ValueError("x")
+
+    bench.script(Turn(tool_calls=(call("write", {"name": "a"}), call("write", {"name": "b"}))), DONE)
+
+    end = await bench.run(hooks=Hooks(post_tool_use=(broken,)))
+
+    assert ran == ["a"] and end.outcome.reason is EndReason.INTERNAL_ERROR
+    wrote, skipped = bench.data(StepKind.TOOL_RESULT)
+    assert bench.trace.contents[wrote["full"]] == "secret of a"  # L15
+    assert (wrote["error_kind"], skipped["error_kind"]) == ("denied", "halted")
+    assert [message.role for message in end.state.messages[-2:]] == ["tool", "tool"] and len(bench.bodies) == 1  # L13

@@ -273,6 +273,7 @@ async def test_an_error_of_our_own_ends_the_run_with_an_error_step(bench: LoopBe
         "context",
         "response",
         "tool_call",
+        "tool_result",
         "error",
     ]  # L15
 
