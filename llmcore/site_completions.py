@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llmcore import store
-from llmcore.errors import InvalidTarget
+from llmcore.errors import ConfigurationError, InvalidTarget
 from llmcore.site_budgets import site_budgets
 from llmcore.site_calls import make_calls
 from llmcore.site_usage import DatabaseMeter
@@ -49,5 +49,8 @@ def ready_request(request: StructuredRequest, *, read_keys: bool = True) -> Read
     slug = request.configuration or prompt.configuration
     if not slug:
         raise InvalidTarget(f"The prompt “{prompt.id}” names no configuration of its own: name one in the request.")
-    configuration = store.load_configuration(slug, read_keys=read_keys)
+    try:
+        configuration = store.load_configuration(slug, read_keys=read_keys)
+    except ConfigurationError as error:
+        raise type(error)(f"The prompt “{prompt.id}” can't be completed. {error}") from error
     return make_ready(request, registry=site_prompts, configuration=configuration)

@@ -215,6 +215,10 @@ class PromptRegistry:
             raise ConflictingPath(f"Two prompts are called “{id}”.")
         mounted = tuple(self._mount(pack, entry, entries, id) for entry in entries)
         check_manifest(id, mounted, inputs, variables, departs=departs)
+        try:
+            fits = self.schema(schema if "." in schema else f"{pack.prefix}.{schema}") if schema else None
+        except MissingSchema as error:
+            raise MissingSchema(f"The prompt “{id}” can't be registered. {error}") from None
         prompt = Prompt(
             id=id,
             title=title,
@@ -222,7 +226,7 @@ class PromptRegistry:
             entries=mounted,
             inputs=inputs,
             variables=MappingProxyType(variables),
-            schema=self.schema(schema if "." in schema else f"{pack.prefix}.{schema}") if schema else None,
+            schema=fits,
             configuration=configuration,
             departs=departs,
         )

@@ -38,7 +38,8 @@ class Rendered:
             {
                 "prompt": self.prompt.fingerprint,
                 "schema": self.schema.sha256,
-                "inputs": {shown.input.name: shown.sha256 for shown in self.inputs},
+                # Their blocks name the types.
+                "inputs": {shown.input.name: [shown.media_type, shown.sha256] for shown in self.inputs},
                 "variables": dict(self.variables),
             }
         )

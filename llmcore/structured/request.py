@@ -95,7 +95,8 @@ def refuse_blind(rendered: Rendered, configuration: Configuration) -> None:
     blind = next((route.model for route in configuration.routes if not route.model.supports_images), None)
     if shown is not None and blind is not None:
         raise InvalidInput(
-            f"The input “{shown.input.name}” is a picture, and the model {blind.label or blind.name} takes none. "
+            f"The input “{shown.input.name}” of the prompt “{rendered.prompt.id}” is a picture, and the model "
+            f"{blind.label or blind.name} takes none. "
             "Choose a configuration whose models take images, or tick “images” at the model if it does.",
             name=shown.input.name,
         )

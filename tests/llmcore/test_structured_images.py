@@ -151,7 +151,9 @@ def test_what_an_input_does_not_take_is_refused(
 
 
 def test_a_model_that_takes_no_pictures_is_named_before_any_call(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="“photo” is a picture, and the model Seer takes none"):
+    with pytest.raises(
+        InvalidInput, match=r"“photo” of the prompt “test\.names” is a picture, and the model Seer takes none"
+    ):
         ready(tmp_path, Material(data=PNG), supports_images=False, label="Seer")
 
     registry = registry_in(tmp_path, **WITH_PHOTO)

@@ -174,6 +174,8 @@ def test_what_is_not_registered_is_named(tmp_path: Path) -> None:
         registry.schema("test.nams")
     with pytest.raises(MissingSchema, match=r"gone\.json"):
         registry._packs["test"].schema("gone", "gone.json")
+    with pytest.raises(MissingSchema, match=r"“test\.names”.*“test\.gone”"):
+        registry_in(tmp_path, schema="gone")
 
 
 # Schemas

@@ -201,6 +201,7 @@ def test_a_checkpoint_key_covers_prompt_schema_and_what_is_shown(tmp_path_factor
     first = prompt()
     told = prompt(files={**FILES, "task.md": "Find the names, in {{language}}."})
     marked = prompt(entries=(*ENTRIES[:2], Entry("known.md", Tier.LANE, boundary=True), *ENTRIES[3:]))
+    retyped = prompt(inputs=tuple(replace(i, media_type="text/markdown") if i.name == "text" else i for i in INPUTS))
     stricter = {**SCHEMA, "required": ["names", "count", "note"]}
 
     @settings(max_examples=50)
@@ -214,13 +215,14 @@ def test_a_checkpoint_key_covers_prompt_schema_and_what_is_shown(tmp_path_factor
             key,
             rendered(told, text=text).checkpoint_key,
             rendered(marked, text=text).checkpoint_key,
+            rendered(retyped, text=text).checkpoint_key,
             rendered(first, stricter, text=text).checkpoint_key,
             rendered(first, text=f"{text}!").checkpoint_key,
             rendered(first, text=text, context=other).checkpoint_key,
             rendered(first, text=text, language=f"{language}!").checkpoint_key,
             rendered(first, text=text, known='{"known":[{"name":"Ada"}]}').checkpoint_key,
         }
-        assert len(different) == 8
+        assert len(different) == 9
 
     holds()
 
