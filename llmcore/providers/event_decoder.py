@@ -14,6 +14,9 @@ from llmcore.providers.failures import Report, broken, describe_body, error_in, 
 from llmcore.providers.json_text import decode_json
 from llmcore.providers.lines import LineTooLong
 
+# How the lines of events begin. What stands between events never begins so, so no body is looked through twice.
+EVENT_BEGINNINGS = (b"data:", b"event:", b"id:", b":")
+
 
 class EventTaker(Protocol):
     """Knows what the events of one wire format mean."""
@@ -103,6 +106,14 @@ class EventDecoder:
     def _fail(self, error: ProviderError) -> None:
         self._taker.answer.error = error
         self.done = True
+
+
+def read_events(reply: WireReply, decoder: EventDecoder) -> ModelResponse | None:
+    """The answer of a body that holds events although it says that it is something else; `None` where it holds none."""
+    if not reply.body.lstrip(b"\r\n").startswith(EVENT_BEGINNINGS):
+        return None
+    decoder.feed(reply.body)
+    return decoder.finish()
 
 
 def reported(stray: str) -> Report | None:

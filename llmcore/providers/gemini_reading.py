@@ -9,7 +9,7 @@ from llmcore.messages import JSON, Delta, ModelResponse
 from llmcore.providers.answer import Answer
 from llmcore.providers.base import ModelCall, WireReply
 from llmcore.providers.call_drafts import CallDraft, read_id
-from llmcore.providers.event_decoder import EventDecoder
+from llmcore.providers.event_decoder import EventDecoder, read_events
 from llmcore.providers.failures import broken, error_in, failure
 from llmcore.providers.finish import GEMINI_REASONS
 from llmcore.providers.json_text import encode_json
@@ -134,7 +134,9 @@ class GeminiReader:
 
 def read_gemini_reply(reply: WireReply, call: ModelCall) -> ModelResponse:
     """Read a whole HTTP response; a failure is a response with an error."""
-    return read_reply(reply, lambda body, status: read_body(body, call, status))
+    return read_reply(
+        reply, lambda body, status: read_body(body, call, status), lambda other: read_events(other, gemini_stream(call))
+    )
 
 
 def read_body(body: JSON, call: ModelCall, status: int) -> ModelResponse:

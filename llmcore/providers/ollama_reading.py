@@ -95,15 +95,12 @@ def read_body(body: JSON, call: ModelCall, status: int) -> ModelResponse:
     return reader.response(streamed=False)
 
 
-def read_lines(reply: WireReply, call: ModelCall) -> ModelResponse:
-    """Read a body that is no single JSON value: it may be a stream that wasn't asked for."""
+def read_lines(reply: WireReply, call: ModelCall) -> ModelResponse | None:
+    """Read a body that is no single JSON value: it may be a stream that wasn't asked for, if it has any line of one."""
     stream = OllamaStream(call)
     stream.feed(reply.body)
     response = stream.finish()
-    if stream.seen:
-        return response
-    message = describe_body(reply.body, reply.headers.get("content-type", ""), reply.status)
-    return ModelResponse(error=broken(ErrorKind.MALFORMED_RESPONSE, message, reply.status))
+    return response if stream.seen else None
 
 
 class OllamaStream:

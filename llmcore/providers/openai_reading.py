@@ -10,7 +10,7 @@ from llmcore.providers.answer import Answer
 from llmcore.providers.base import ModelCall, WireReply
 from llmcore.providers.call_drafts import CallDraft, read_id
 from llmcore.providers.call_fragments import CallFragments
-from llmcore.providers.event_decoder import EventDecoder
+from llmcore.providers.event_decoder import EventDecoder, read_events
 from llmcore.providers.failures import broken, error_in, failure, read_report
 from llmcore.providers.finish import OPENAI_REASONS
 from llmcore.providers.reasoning_details import ReasoningDetails
@@ -168,7 +168,9 @@ def _text_of(value: JSON) -> str:
 
 def read_chat_reply(reply: WireReply, call: ModelCall) -> ModelResponse:
     """Read a whole HTTP response; a failure is a response with an error."""
-    return read_reply(reply, lambda body, status: read_body(body, call, status))
+    return read_reply(
+        reply, lambda body, status: read_body(body, call, status), lambda other: read_events(other, chat_stream(call))
+    )
 
 
 def read_body(body: JSON, call: ModelCall, status: int = 200) -> ModelResponse:

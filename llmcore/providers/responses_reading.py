@@ -12,7 +12,7 @@ from llmcore.messages import JSON, Delta, ModelResponse
 from llmcore.providers.answer import Answer
 from llmcore.providers.base import ModelCall, WireReply
 from llmcore.providers.call_drafts import CallDraft, read_id
-from llmcore.providers.event_decoder import EventDecoder
+from llmcore.providers.event_decoder import EventDecoder, read_events
 from llmcore.providers.failures import broken, error_in, failure, read_report
 from llmcore.providers.finish import RESPONSES_REASONS
 from llmcore.providers.response_items import StreamedItems, texts_of
@@ -111,7 +111,11 @@ def draft_of(item: Mapping[str, JSON]) -> CallDraft:
 
 def read_responses_reply(reply: WireReply, call: ModelCall) -> ModelResponse:
     """Read a whole HTTP response; a failure is a response with an error."""
-    return read_reply(reply, lambda body, status: read_body(body, call, status))
+    return read_reply(
+        reply,
+        lambda body, status: read_body(body, call, status),
+        lambda other: read_events(other, responses_stream(call)),
+    )
 
 
 def read_body(body: JSON, call: ModelCall, status: int) -> ModelResponse:

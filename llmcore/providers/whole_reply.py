@@ -14,11 +14,11 @@ ReadBody = Callable[[JSON, int], ModelResponse]
 
 
 def read_reply(
-    reply: WireReply, read_body: ReadBody, read_other: Callable[[WireReply], ModelResponse] | None = None
+    reply: WireReply, read_body: ReadBody, read_other: Callable[[WireReply], ModelResponse | None] = lambda reply: None
 ) -> ModelResponse:
     """The response in `reply`: `read_body` gets the decoded body of a success and its status, all else is an error.
 
-    `read_other` gets a success whose body is no single JSON value, where a wire format knows what to make of it.
+    `read_other` gets a success whose body is no single JSON value: it may be a stream that says that it is none.
     """
     content_type = reply.headers.get("content-type", "")
     if reply.status >= 300:
@@ -29,8 +29,8 @@ def read_reply(
     try:
         body = decode_json(reply.body)
     except ValueError:
-        if read_other is not None:
-            return read_other(reply)
+        if (response := read_other(reply)) is not None:
+            return response
         message = describe_body(reply.body, content_type, reply.status)
         return ModelResponse(error=broken(ErrorKind.MALFORMED_RESPONSE, message, reply.status))
     return read_body(body, reply.status)
