@@ -24,7 +24,7 @@ class Finding:
     """A problem found in a run, with the step that shows it.
 
     `title` is a clause, `detail` the sentences that explain it; both may hold `code` in backticks. `impact` is what
-    it cost, in a few words. `sequence` is that of a request or tool call step, `tab` the tab of its detail to open,
+    it cost, in a few words. `sequence` is that of a step with a line of its own, `tab` the tab of its detail to open,
     `where` names the step for people.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 
 from llmcore.errors import UNSENT, ErrorKind, advice_of
@@ -73,14 +74,17 @@ def retries(view: RunView) -> Iterator[Finding]:
         if not call.retries:
             continue
         waited = sum(step.data.get("wait_s") or 0.0 for step in call.retries) * 1000
-        last = call.retries[-1].data.get("error") or {}
-        yield call.finding(
+        last = call.retries[-1]
+        found = call.finding(
             "retries",
             Severity.WARNING,
             f"The model call of round {call.number} was retried {times(len(call.retries))}",
-            quoted(str(last.get("message") or "")),
+            quoted(str((last.data.get("error") or {}).get("message") or "")),
             f"{seconds(waited)} of waiting",
+            tab="error",
         )
+        # The response is that of the attempt that worked.
+        yield replace(found, sequence=last.sequence, where=f"Round {call.number}, failed attempt")
 
 
 @finder

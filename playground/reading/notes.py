@@ -18,7 +18,8 @@ from playground.reading.plan import Plan
 class EndNote:
     """The note above the summary of a run that didn't simply complete.
 
-    `message` is what the provider said, `figures` what the run used or, dry, would use.
+    `message` is what the provider said, `figures` what the run used or, dry, would use. `more_of` is what a re-run
+    needs more of, as the field of its form is called.
     """
 
     css: str
@@ -28,6 +29,11 @@ class EndNote:
     kept: str
     figures: str
     next: str
+    more_of: str = ""
+
+    @property
+    def more(self) -> str:
+        return self.more_of.removeprefix("max_")
 
 
 CSS = {
@@ -88,9 +94,12 @@ def end_note(run: Run, plan: Plan, steps: StepList) -> EndNote | None:
         kept=_kept(run, reason),
         figures=_foreseen(run, plan, steps) if reason == EndReason.DRY_RUN else _used(run, steps),
         next=" ".join(filter(None, (_unsafe(steps) if reason in UNFINISHED else "", _next(run, reason)))),
+        more_of=MORE_OF.get(reason, ""),
     )
 
 
+# A run that is filled in from this one begins with the form open at this field.
+MORE_OF = {EndReason.TRUNCATED: "max_tokens", EndReason.MAX_ROUNDS: "max_rounds"}
 UNFINISHED = (EndReason.INTERRUPTED, EndReason.CANCELLED, EndReason.INTERNAL_ERROR)
 
 

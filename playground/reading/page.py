@@ -31,6 +31,7 @@ from playground.reading.step_rows import StepRow, is_live, load_rows
 from playground.reading.steps import read_rounds
 from playground.reading.summary import read_summary
 from playground.reading.waiting import read_waiting_call
+from playground.reading.ways import way_to_mend
 from playground.reading.window import ALL_STEPS, Find, StepFilter, line_of_round, read_window
 from playground.services.annotate_run import digest_of_note
 
@@ -79,6 +80,7 @@ def read_page(
         **window_of(run, steps, now=now, at=shown, filter=filter),
         "summary": read_summary(run, rows, plan, now, streamed=streamed_tokens(run, partial)),
         "note": end_note(run, plan, steps),
+        "way": way_to_mend(run, rows, user),
         "findings": findings,
         "findings_counted": count_findings(findings),
         "findings_text": "\n".join(as_text(finding) for finding in findings),

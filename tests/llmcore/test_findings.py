@@ -659,6 +659,8 @@ def test_retries_are_told_with_what_they_cost() -> None:
     finding = story().call(retries=3).only()
     assert (finding.id, finding.title) == ("retries", "The model call of round 1 was retried 3 times")
     assert (finding.detail, finding.impact) == ("Come back later.", "6.00 s of waiting")
+    # It leads to the last attempt that failed: the response shows only the one that worked.
+    assert (finding.tab, finding.where) == ("error", "Round 1, failed attempt")
 
 
 def test_a_late_first_token_is_noted() -> None:

@@ -19,6 +19,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from llmcore.context.tokens import estimate_tokens
+from llmcore.errors import ErrorKind
 from llmcore.messages import FinishReason
 from llmcore.runs.outcome import STATUS_OF, EndReason, RunStatus
 from llmcore.tools.results import FailureKind, ToolResult
@@ -32,8 +33,8 @@ from playground.reading.step_rows import load_rows
 from playground.reading.steps import read_steps
 from playground.reading.summary import read_summary
 from playground.reading.watch import Watch
-from tests.factories import UserFactory
-from tests.playground.recorded import RecordedRun, finished_run, lookup, provider_error
+from tests.factories import LanguageModelFactory, UserFactory
+from tests.playground.recorded import MODEL, PROVIDER, RecordedRun, finished_run, lookup, provider_error
 
 pytestmark = pytest.mark.django_db
 
@@ -100,6 +101,47 @@ def test_a_failed_provider_is_quoted_and_its_advice_given(client: Client, user: 
     assert "slow down" in html
     assert "The provider limits the rate of requests." in html
     assert "2 rounds and 1 tool call are kept." in html
+
+
+@pytest.mark.parametrize(
+    ("kind", "right", "words"),
+    [
+        (ErrorKind.AUTHENTICATION, "change_provider", "Open the provider"),
+        (ErrorKind.NOT_FOUND, "change_languagemodel", "Open the model"),
+        (ErrorKind.QUOTA, "change_provider", ""),
+    ],
+)
+def test_a_failed_provider_leads_to_where_it_is_mended(
+    client: Client, user: User, kind: ErrorKind, right: str, words: str
+) -> None:
+    model = LanguageModelFactory(provider__slug=PROVIDER.slug, name=MODEL.name)
+    recorded = RecordedRun(user)
+    recorded.request()
+    recorded.response(error=provider_error(), usage=None, finish_reason=None)
+    run = recorded.end(EndReason.PROVIDER_FAILED, error={**provider_error().to_json(), "kind": kind.value})
+
+    pages = []
+    for rights in ([], [f"llmcore.{right}"]):
+        client.force_login(UserFactory(is_staff=True, permissions=["playground.view_all_runs", *rights]))
+        pages.append(page(client, run))
+    without, html = pages
+
+    name, pk = ("provider", model.provider_id) if right == "change_provider" else ("languagemodel", model.pk)
+    link = f'href="{reverse(f"admin:llmcore_{name}_change", args=[pk])}"'
+    assert (link in html, words in note_of(html)) == (bool(words), True)
+    assert link not in without
+
+
+@pytest.mark.parametrize(("reason", "field"), [(EndReason.TRUNCATED, "tokens"), (EndReason.MAX_ROUNDS, "rounds")])
+def test_what_was_too_little_is_at_hand_in_the_form(client: Client, user: User, reason: EndReason, field: str) -> None:
+    recorded = RecordedRun(user)
+    recorded.round()
+    run = recorded.end(reason)
+    client.force_login(UserFactory(is_superuser=True))
+
+    html = page(client, run)
+
+    assert f"?from={run.pk}#id_max_{field}" in html and f"Re-run with more {field}" in note_of(html)
 
 
 def test_an_interrupted_run_names_the_tool_that_may_have_had_an_effect(client: Client, user: User) -> None:  # D3
