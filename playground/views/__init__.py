@@ -14,6 +14,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.cache import patch_cache_control
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
@@ -48,7 +49,7 @@ def admin_page(*permissions: str) -> Callable[[View], View]:
             @wraps(view)
             async def guarded_async(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
                 refusal = await sync_to_async(check)(request, permissions, kwargs)
-                return with_policy(request, refusal or await view(request, **kwargs))
+                return finished(request, refusal or await view(request, **kwargs))
 
             return guarded_async
 
@@ -56,7 +57,7 @@ def admin_page(*permissions: str) -> Callable[[View], View]:
         @wraps(view)
         def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
             response = check(request, permissions, kwargs) or in_admin(request, view(request, **kwargs))
-            return with_policy(request, response)
+            return finished(request, response)
 
         return guarded
 
@@ -102,6 +103,12 @@ def in_admin(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
     if isinstance(response, TemplateResponse) and not response.is_rendered and not is_fragment:
         response.context_data = {**admin.site.each_context(request), **(response.context_data or {})}
     return response
+
+
+def finished(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    """`response` for its reader alone: a site that caches all of its pages would show it again when it is outdated."""
+    patch_cache_control(response, private=True)
+    return with_policy(request, response)
 
 
 def with_policy(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

@@ -16,6 +16,7 @@ from django.utils.cache import add_never_cache_headers
 from playground.models import Run
 from playground.reading.watch import Event, Watch
 from playground.views import StaffRequest, admin_page
+from playground.views.pieces import send_at_once
 from playground.wakeups import wakeups
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ async def run_events(request: StaffRequest, run: Run) -> HttpResponseBase:
     watch = watch_of(request, run)
     response = StreamingHttpResponse(stream(request, watch), content_type="text/event-stream")
     add_never_cache_headers(response)
-    response["X-Accel-Buffering"] = "no"
+    send_at_once(response)
     return response
 
 

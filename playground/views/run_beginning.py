@@ -23,6 +23,7 @@ from playground.reading.beginning import await_first_step
 from playground.reading.family import read_surroundings
 from playground.reading.page import read_page
 from playground.views import StaffRequest
+from playground.views.pieces import send_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +55,7 @@ def in_pieces(request: StaffRequest, run: Run, frame: HttpResponse) -> Streaming
         yield before + await sync_to_async(begun)(request, run) + after
 
     response = StreamingHttpResponse(pieces(), status=frame.status_code, headers=frame.headers)
-    # Asks a proxy not to collect the pieces.
-    response.headers["X-Accel-Buffering"] = "no"
+    send_at_once(response)
     return response
 
 
