@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 from llmcore.messages import JSON
 
 # Deeper nesting could be read here, but not written again further down the stack.
 MAX_DEPTH = 100
+# Many models put their JSON into a Markdown fence; what is between is taken as it stands.
+_FENCED = re.compile(r"\s*```(?:json|JSON)?[ \t]*\r?\n(?P<json>.*?)\r?\n?```\s*", re.DOTALL)
 
 
 def _refuse_constant(name: str) -> float:
@@ -53,6 +56,12 @@ def _too_deep(value: JSON) -> bool:
             return False
         level = children
     return True
+
+
+def unfenced(answer: str) -> tuple[str, bool]:
+    """The answer without a Markdown fence that is around the whole of it, and whether there was one."""
+    match = _FENCED.fullmatch(answer) if "```" in answer[:100] else None
+    return (match["json"], True) if match else (answer, False)
 
 
 def encode_json(value: JSON) -> bytes:

@@ -14,7 +14,7 @@ from llmcore.providers.answer_text import AnswerText
 from llmcore.providers.base import Adapter, ModelCall, StreamDecoder, WireReply, WireRequest
 from llmcore.providers.call_drafts import CallDraft, build_calls
 from llmcore.providers.derived_schemas import references
-from llmcore.providers.json_text import decode_json, encode_json
+from llmcore.providers.json_text import decode_json, encode_json, unfenced
 from llmcore.providers.prompt_cache import CacheRules
 from llmcore.providers.tool_names import wire_name
 
@@ -129,7 +129,7 @@ def may_choose(call: ModelCall) -> bool:
 def chosen(response: ModelResponse, call: ModelCall) -> ModelResponse:
     """The response with its choice as a call or as an answer. A text that is no choice is the answer."""
     try:
-        choice = decode_json(response.text)
+        choice = decode_json(unfenced(response.text)[0])
     except ValueError:
         return response
     if not isinstance(choice, dict):

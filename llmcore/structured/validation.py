@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from llmcore.messages import JSON
-from llmcore.providers.json_text import MAX_DEPTH
+from llmcore.providers.json_text import MAX_DEPTH, unfenced
 from llmcore.tools.arguments import MAX_OBJECTION_CHARS, has_more_values, located
 from llmcore.tools.judge import CHECK_S, Bounds, Unjudged, judge_of
 
@@ -19,8 +19,6 @@ MAX_OBJECTIONS = 20
 MAX_COUNTED = 1_000
 MAX_ANSWER_CHARS = 5_000_000
 
-# Many models put their JSON into a Markdown fence; what is between is taken as it stands.
-_FENCED = re.compile(r"\s*```(?:json|JSON)?[ \t]*\r?\n(?P<json>.*?)\r?\n?```\s*", re.DOTALL)
 _NUMBER = re.compile(r"-?\d+")
 # Python converts longer ones in quadratic time, or refuses to.
 MAX_DIGITS = 1_000
@@ -81,12 +79,6 @@ def check_answer(schema: JSON, answer: str, *, seconds: float = CHECK_S) -> Chec
     objections = _objections(schema, value, seconds)
     kept = tuple(objections[:MAX_OBJECTIONS])
     return Check(text=text, value=value, fenced=fenced, objections=kept, count=len(objections))
-
-
-def unfenced(answer: str) -> tuple[str, bool]:
-    """The answer without a Markdown fence that is around the whole of it, and whether there was one."""
-    match = _FENCED.fullmatch(answer) if "```" in answer[:100] else None
-    return (match["json"], True) if match else (answer, False)
 
 
 def read_answer(text: str) -> JSON:

@@ -116,7 +116,15 @@ async def test_the_last_round_asks_for_no_choice(bench: LoopBench, looked_up: li
     assert "response_format" not in bench.bodies[-1]
 
 
-@pytest.mark.parametrize("said", ["Just words.", '["a"]', '{"mood": "good"}', '{"answer": '])
+async def test_a_choice_may_stand_in_a_fence(bench: LoopBench, looked_up: list[str]) -> None:
+    bench.script(Turn(text=f"```json\n{CALLING}\n```"), Turn(text='```\n{"answer": "It is on its way."}\n```\n'))
+
+    end = await bench.run()
+
+    assert (end.outcome.answer, looked_up) == ("It is on its way.", ["7"])
+
+
+@pytest.mark.parametrize("said", ["Just words.", '["a"]', "```json\n{}\n```", '{"mood": "good"}', '{"answer": '])
 async def test_what_is_no_choice_is_the_answer(bench: LoopBench, said: str) -> None:
     bench.script(Turn(text=said))
 

@@ -12,10 +12,10 @@ from django.core.management.base import BaseCommand, CommandError
 from llmcore.errors import ConfigurationError
 from llmcore.messages import Message
 from llmcore.prompts.variables import is_name
+from llmcore.providers.json_text import unfenced
 from llmcore.structured.expected import MAX_REPAIRS
 from llmcore.structured.media import IMAGE_TYPES, media_type_of
 from llmcore.structured.packs import site_prompts
-from llmcore.structured.validation import unfenced
 from llmcore.trace import StepKind
 from playground.loop_thread import Recorded, Watched
 from playground.management import running

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from llmcore.messages import Message
+from llmcore.providers.json_text import unfenced
 from llmcore.structured.response_schema import ResponseSchema
-from llmcore.structured.validation import unfenced
 from llmcore.trace import StepKind
 from playground.reading.boxes import Box, any_box, json_box
 from playground.reading.panels.base import Panel, Query, Tab, boxes_of
