@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -14,7 +15,7 @@ from django.utils import timezone
 
 from llmcore.runs.outcome import EndReason, RunStatus
 from playground.models import Run
-from playground.search import found_runs
+from playground.search import found_runs, runs_made_with
 from playground.services.served_models import served_models
 
 MINE = "mine"
@@ -41,6 +42,28 @@ class Period(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Made:
+    """What runs are made with: a skill, snippet or configuration, or a version of it. In an address: snippet-2-1."""
+
+    kind: str
+    object_id: int
+    number: int | None = None
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """ValueError where `text` names none."""
+        if not (found := _MADE.fullmatch(text)):
+            raise ValueError(f"{text!r} names no skill, snippet or configuration")
+        return cls(kind=found[1], object_id=int(found[2]), number=int(found[3]) if found[3] else None)
+
+    def __str__(self) -> str:
+        return "-".join(str(part) for part in (self.kind, self.object_id, self.number) if part is not None)
+
+
+_MADE = re.compile(r"(configuration|skill|snippet)-([0-9]{1,18})(?:-([0-9]{1,9}))?")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunFilters:
     """What the list is narrowed to; the empty value of each is no restriction.
 
@@ -63,6 +86,7 @@ class RunFilters:
     cost_from: Decimal | None = None
     cost_to: Decimal | None = None
     failed: bool = False
+    made_with: Made | None = None
 
     @property
     def any(self) -> bool:
@@ -97,6 +121,8 @@ def narrowed(runs: QuerySet[Run], filters: RunFilters, *, user: User, now: datet
         runs = runs.filter(Q(model_name=filters.model) | Q(served_by__in=served))
     if filters.failed:
         runs = runs.filter(FAILED)
+    if made := filters.made_with:
+        runs = runs_made_with(runs, made.kind, made.object_id, made.number)
     return found_runs(runs, filters.search) if filters.search else runs
 
 

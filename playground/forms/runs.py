@@ -15,11 +15,11 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy as _
 
 from llmcore.runs.outcome import EndReason, RunStatus
-from playground.filters import MINE, Period, RunFilters
+from playground.filters import MINE, Made, Period, RunFilters
 from playground.numbers import money
 from playground.reading.ends import END_LOOKS, STATUS_LOOKS
 from playground.search.query import MAX_CHARS
-from playground.services.filter_choices import FilterChoices
+from playground.services.filter_choices import FilterChoices, name_of_source
 
 PERIODS = [
     (Period.TODAY, _("Today")),
@@ -60,6 +60,21 @@ class CostField(forms.DecimalField):
         super().__init__(label=label, required=False, min_value=0, max_digits=20, decimal_places=12, widget=widget)
 
 
+class MadeField(forms.Field):
+    """A skill, snippet or configuration, or a version of it, which links from its pages name."""
+
+    def __init__(self) -> None:
+        super().__init__(label=_("Made with"), required=False, widget=forms.HiddenInput)
+
+    def to_python(self, value: Any) -> Made | None:
+        if not value:
+            return None
+        try:
+            return Made.read(str(value))
+        except ValueError as error:
+            raise forms.ValidationError(_("There is no such source."), code="no_source") from error
+
+
 @dataclass(frozen=True, slots=True)
 class Applied:
     """A filter in force, in words. `names` are the fields of `RunFilters` that it stands for."""
@@ -86,6 +101,7 @@ class RunFilterForm(forms.Form):
     cost_from = CostField(label=_("Cost from"))
     cost_to = CostField(label=_("Cost to"))
     failed = forms.BooleanField(label=_("Something failed"), required=False)
+    made_with = MadeField()
 
     def __init__(self, *args: Any, choices: FilterChoices, sees_all: bool, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -135,6 +151,7 @@ class RunFilterForm(forms.Form):
             cost_from=data.get("cost_from"),
             cost_to=data.get("cost_to"),
             failed=data.get("failed", False),
+            made_with=data.get("made_with"),
         )
 
     def applied(self, filters: RunFilters) -> list[Applied]:
@@ -152,6 +169,8 @@ class RunFilterForm(forms.Form):
             applied.append(Applied(str(_("Cost")), cost, ("cost_from", "cost_to")))
         if filters.failed:
             applied.append(Applied("", str(self.fields["failed"].label), ("failed",)))
+        if made := filters.made_with:
+            applied.append(Applied(str(self.fields["made_with"].label), name_of_source(made), ("made_with",)))
         return applied
 
 
@@ -219,6 +238,7 @@ def query_of(filters: RunFilters, **more: str | float | None) -> str:
         "cost_from": plain(filters.cost_from),
         "cost_to": plain(filters.cost_to),
         "failed": "on" if filters.failed else "",
+        "made_with": filters.made_with and str(filters.made_with),
         **more,
     }
     query = urlencode({name: value for name, value in parts.items() if value not in (None, "")})

@@ -9,9 +9,9 @@ from django.db.models import QuerySet
 
 from playground.models import Run
 from playground.search.base import SearchIndex
-from playground.search.document import document_of, document_of_new
+from playground.search.document import document_of, document_of_new, word_of_source
 from playground.search.postgres import PostgresIndex
-from playground.search.query import terms_of
+from playground.search.query import Term, terms_of
 from playground.search.sqlite import SQLiteIndex
 
 INDEXES: dict[str, type[SearchIndex]] = {"postgresql": PostgresIndex, "sqlite": SQLiteIndex}
@@ -51,3 +51,9 @@ def found_runs(runs: QuerySet[Run], text: str) -> QuerySet[Run]:
     """Those of `runs` that are found by what a person typed; none where there is no word in it."""
     terms = terms_of(text)
     return search_index().found(runs, terms) if terms else runs.none()
+
+
+def runs_made_with(runs: QuerySet[Run], kind: str, object_id: int, number: int | None = None) -> QuerySet[Run]:
+    """Those of `runs` that a skill, snippet or configuration went into, or that version of it. A run is found once it
+    has ended."""
+    return search_index().found(runs, [Term((word_of_source(kind, object_id, number),))])

@@ -44,6 +44,7 @@ def document_of(run_id: int) -> Document | None:
             "last_sequence",
             "request__system_override",
             "request__structured",
+            "plan__versions",
         )
         .first()
     )
@@ -59,6 +60,7 @@ def document_of_new(run: Run) -> Document:
         "redacted_at": None,
         "request__system_override": run.request["system_override"],
         "request__structured": run.request["structured"],
+        "plan__versions": None,
     }
     return _document(columns, [run.title], ())
 
@@ -93,10 +95,17 @@ def _about(run_id: int, run: Mapping[str, Any]) -> Iterator[str]:
 
 def _happened(run_id: int, run: Mapping[str, Any]) -> Iterator[str]:
     yield from RunTool.objects.filter(run_id=run_id).values_list("name", flat=True)
+    for kind, object_id, number in run["plan__versions"] or ():
+        yield f"{word_of_source(kind, object_id)} {word_of_source(kind, object_id, number)}"
     yield run["detail"]
     yield str((run["error"] or {}).get("message") or "")
     if run["last_sequence"]:
         yield from _failures(run_id, run)
+
+
+def word_of_source(kind: str, object_id: int, number: int | None = None) -> str:
+    """What the index has of a skill, snippet or configuration, or of a version of it: a word that nobody types."""
+    return f"{kind}{object_id}" if number is None else f"{kind}{object_id}v{number}"
 
 
 def _failures(run_id: int, run: Mapping[str, Any]) -> Iterator[str]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 
-from llmcore.models import Configuration
+from llmcore.models import Configuration, PromptVersion
 from playground.access import visible_runs
+from playground.filters import Made
 from playground.models import Run, RunTag, RunTool
 from playground.services.served_models import served_models
 
@@ -64,3 +65,11 @@ def _users(user: User) -> tuple[tuple[str, str], ...]:
     model = get_user_model()
     rows = model.objects.filter(pk__in=ids).order_by(model.USERNAME_FIELD).values_list("pk", model.USERNAME_FIELD)
     return tuple((str(pk), str(name)) for pk, name in rows[:MOST])
+
+
+def name_of_source(made: Made) -> str:
+    """As it is called now, or was in that version."""
+    kept = PromptVersion.objects.filter(kind=made.kind, object_id=made.object_id)
+    version = (kept if made.number is None else kept.filter(number=made.number)).first()
+    name = version.name if version else f"{made.kind} {made.object_id}"
+    return name if made.number is None else f"{name}, version {made.number}"

@@ -17,7 +17,7 @@ from django.test import Client
 from django.utils import timezone
 
 from llmcore.runs.outcome import STATUS_OF, EndReason, RunStatus
-from playground.filters import Period, RunFilters
+from playground.filters import Made, Period, RunFilters
 from playground.forms.runs import RunFilterForm, query_of
 from playground.models import Run, RunTag, RunTool
 from playground.search import index_run
@@ -224,6 +224,7 @@ def test_address_says_all_filters_and_is_read_back() -> None:
         cost_from=Decimal("0.000000000001"),
         cost_to=Decimal("12.5"),
         failed=True,
+        made_with=Made(kind="snippet", object_id=2, number=1),
     )
     assert all(getattr(filters, field.name) != field.default for field in fields(RunFilters))
     choices = FilterChoices(configurations=(("triage", "Triage"),), models=(), tools=(), tags=(), users=())

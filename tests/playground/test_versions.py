@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import astuple, replace
+from html import unescape
 from typing import Any
 
 import pytest
@@ -230,3 +232,39 @@ def test_snippets_by_tag_are_those_of_then() -> None:
     then = prepare_run(request=replace(request, versions=tuple(map(astuple, refs))), user=None)
     assert "The old tone." in texts_of(then) and "The new tone." not in texts_of(then)
     assert "The new tone." in texts_of(prepare_run(request=request, user=None))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_runs_that_used_an_old_text_are_found_from_its_version(admin: Client) -> None:
+    snippet = SnippetFactory(name="Tone", body="Say it in the old way.")
+    with script(Turn(text="Done."), Turn(text="Done."), Turn(text="Done.")) as scripted:
+        without = scripted.run(prompt="Write.")
+        old = scripted.run(prompt="Write.", snippets=(snippet.slug,))
+        snippet.body = "Say it in the new way."
+        snippet.save()
+        new = scripted.run(prompt="Write.", snippets=(snippet.slug,))
+    form = admin.get(reverse("admin:llmcore_snippet_change", args=[snippet.pk])).content.decode()
+    version = admin.get(reverse("admin:llmcore_snippet_version", args=[snippet.pk, 1])).content.decode()
+
+    with_any = admin.get(link_in(form, "Runs with it"))
+    with_old = admin.get(link_in(version, "Runs with this version"))
+    narrower = admin.get(link_in(version, "Runs with this version") + "&q=nothing")
+    # What names nothing narrows nothing.
+    unknown = admin.get(reverse("playground:runs"), {"made_with": "user-1"})
+
+    assert listed(with_any) == [new, old] and listed(with_old) == [old] and listed(narrower) == []
+    assert listed(unknown) == [new, old, without]
+    assert [one["filter"].value for one in with_any.context["applied"]] == ["Tone"]
+    assert [one["filter"].value for one in with_old.context["applied"]] == ["Tone, version 1"]
+    # The next filter that is chosen comes to it.
+    assert f'name="made_with" value="snippet-{snippet.pk}-1"' in with_old.content.decode()
+
+
+def link_in(page: str, words: str) -> str:
+    found = re.search(rf'<a href="([^"]+)">{words}</a>', page)
+    assert found, words
+    return unescape(found[1])
+
+
+def listed(response: Any) -> list[Run]:
+    return [row.run for row in response.context["rows"]]
