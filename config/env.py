@@ -116,11 +116,9 @@ PRIVACY_LEVEL = env.str("LLM_PRIVACY_LEVEL", default="full")
 # Unset, raw captures are allowed at the privacy level "full" only.
 RAW_CAPTURE = env.parse_value(text, bool) if (text := env.str("LLM_RAW_CAPTURE", default="")) else None
 
-# How many connections to the database server a process of the web server shares among its requests; 0 for one each.
+# How many connections to the database server a process shares among its requests, runs and tools; 0 for one each. To
+# connect and to look at each table for the first time takes as long as the whole beginning of a run.
 DATABASE_POOL_SIZE = env.int("DATABASE_POOL_SIZE", default=0)
-# For how many seconds a thread of a worker keeps its connection from run to run: the first look at each table costs a
-# new one as much as the whole beginning of a run. Not for the web server, which has a thread for each request.
-DATABASE_KEEP_S = env.int("DATABASE_KEEP_S", default=0)
 # Off where nobody but this machine or a private network sees the traffic: cookies then travel in clear.
 HTTPS = env.bool("HTTPS", default=PRODUCTION)
 SSL_REDIRECT = env.bool("SSL_REDIRECT", default=HTTPS)

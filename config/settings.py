@@ -68,11 +68,12 @@ if env.DATABASE_URL:
     # A server that doesn't answer must not hold up whoever asks.
     server["OPTIONS"] = {"connect_timeout": 5, **server.get("OPTIONS", {})}
     if env.DATABASE_POOL_SIZE:
-        # Under ASGI each request has a thread of its own, so only a pool spares it the connecting. After a restart of
-        # the server the pool must not wait longer and longer.
+        # Under ASGI each request has a thread of its own, each tool of a run has one, and Celery ends the connection of
+        # each task: only a pool spares them the connecting. After a restart of the server it must not wait longer and
+        # longer.
         pool = {"min_size": 0, "max_size": env.DATABASE_POOL_SIZE, "timeout": 5, "reconnect_timeout": 2}
         server["OPTIONS"]["pool"] = pool
-    DATABASES = {"default": {**server, "CONN_MAX_AGE": env.DATABASE_KEEP_S, "CONN_HEALTH_CHECKS": True}}
+    DATABASES = {"default": {**server, "CONN_HEALTH_CHECKS": True}}
 else:
     DATABASES = {
         "default": {

@@ -78,13 +78,14 @@
     const pairs = PARTS.map((part) => [document.querySelector(part), page.querySelector(part)]);
     if (!pairs.every(([old, fresh]) => old && fresh)) return false;
     remember(address);
+    // While the browser knows where everything is; afterwards it would have to lay the new page out for it.
+    window.scrollTo({ top: 0, behavior: "instant" });
     history.pushState(null, "", address);
     document.title = page.title;
     for (const [old, fresh] of pairs) {
       old.replaceWith(fresh);
       htmx.process(fresh);
     }
-    window.scrollTo({ top: 0, behavior: "instant" });
     document.dispatchEvent(new CustomEvent("pg:opened"));
     addScripts(page);
     said.textContent = page.title;
