@@ -25,7 +25,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 
 MAKE_SECRETS = "python -m config.new_secrets"
-PASSWORD_IN_ADDRESS = re.compile(r"://[^/?#\s:@]*:([^/?#\s@]+)@")
+PASSWORD_IN_ADDRESS = re.compile(r"://[^/?#\s:]*:([^/?#\s]+)@")
 # What servers take as "starting it again is of no use".
 START_REFUSED = 3
 

@@ -34,7 +34,9 @@ _QUOTED = (
     r"""|\\"(?:[^"\\\r\n]|\\[^"\r\n])*|\\'(?:[^'\\\r\n]|\\[^'\r\n])*"""
 )
 _OPENING = re.compile(r"""b?\\?["']""")
-_NAME_START = r"(?<![A-Za-z0-9])"
+# Also where an address has another one as a parameter, which is encoded: %3Fapi_key%3D….
+_NAME_START = r"(?:(?<![A-Za-z0-9])|(?<=%[0-9A-Fa-f][0-9A-Fa-f]))"
+_SETS = r"(?:[:=]|%3[AaDd])"
 _EMPTY = r"(?!(?:none|null|true|false|undefined)\b)"
 
 
@@ -105,7 +107,7 @@ PATTERNS = (
     # Header lines; their values have blanks, so they go to the end of the line.
     _pattern(
         "authorization cookie",
-        rf"""(?P<name>{_NAME_START}(?:{_LINE_HEADERS})(?:\\?["'])?\s{{0,4}}[:=]\s{{0,4}})"""
+        rf"""(?P<name>{_NAME_START}(?:{_LINE_HEADERS})(?:\\?["'])?\s{{0,4}}{_SETS}\s{{0,4}})"""
         rf"""(?P<value>{_QUOTED}|[^\s"'\\{{\[][^\r\n"'\\]*)""",
         _after_name,
         re.IGNORECASE,
@@ -119,23 +121,24 @@ PATTERNS = (
     ),
     _pattern(
         "key token pass secret sessionid csrf",
-        rf"""(?P<name>{_NAME_START}(?:{_KEY_HEADERS}|{_FIELDS})(?:\\?["'])?\s{{0,4}}[:=]\s{{0,4}})"""
+        rf"""(?P<name>{_NAME_START}(?:{_KEY_HEADERS}|{_FIELDS})(?:\\?["'])?\s{{0,4}}{_SETS}\s{{0,4}})"""
         rf"""{_EMPTY}(?P<value>{_QUOTED}|[^\s"'\\,;&(){{}}<>\[\]]+)""",
         _after_name,
         re.IGNORECASE,
     ),
     _pattern(
         "bearer basic",
-        rf"(?P<name>{_NAME_START}(?:bearer|basic)\s{{1,4}})(?P<value>[A-Za-z0-9._~+/=*-]{{6,}})",
+        rf"(?P<name>{_NAME_START}(?:bearer|basic)(?:\s{{1,4}}|%20))(?P<value>[A-Za-z0-9._~+/=*-]{{6,}})",
         _if_random,
         re.IGNORECASE,
     ),
+    # The last @ is the one before the host: users of some services have one in their name, passwords may have more.
     _pattern(
-        "://", r"""://[^\s/@:"'<>]{0,256}:[^\s/@"'<>]{1,1024}@|://[^\s/@:"'<>]{16,1024}@""", lambda _: f"://{MASK}@"
+        "://", r"""://[^\s/:"'<>]{0,256}:[^\s/"'<>]{1,1024}@|://[^\s/@:"'<>]{16,1024}@""", lambda _: f"://{MASK}@"
     ),
     _pattern(
         "key token sig secret pass pwd x-amz",
-        rf"""(?P<name>[?&](?:amp;)?(?:{_PARAMETERS})=)(?P<value>[^&\s"'#<>]+)""",
+        rf"""(?P<name>(?:[?&]|%3[Ff]|%26)(?:amp;)?(?:{_PARAMETERS})(?:=|%3[Dd]))(?P<value>[^&\s"'#<>]+)""",
         _after_name,
         re.IGNORECASE,
     ),

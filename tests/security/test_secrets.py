@@ -148,9 +148,10 @@ def test_words_and_paths_are_no_halves_of_secrets() -> None:
 def test_passwords_in_addresses_of_the_environment_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAIL", "smtp+tls://robot%40example.com:p%40ss-word-81@mail.example.com:587/?x=1")
     monkeypatch.setenv("SOME_CREDENTIALS", "cred-5d41402abc4b2a76")
+    monkeypatch.setenv("CACHE", "redis://shop@cache:raw@pass-word-82@cache.internal:6379/0")
     monkeypatch.setenv("ADDRESS", "https://example.com/a:b@c?d=http://e:f@")
 
     known = secret_values()
 
-    assert {"p@ss-word-81", "cred-5d41402abc4b2a76"} <= set(known)
+    assert {"p@ss-word-81", "raw@pass-word-82", "cred-5d41402abc4b2a76"} <= set(known)
     assert not any("example.com" in value for value in known)
