@@ -72,11 +72,24 @@ class JsonTools(Adapter):
 
     def frame(self, call: ModelCall, units: Sequence[bytes]) -> WireRequest:
         plain = replace(call, tools=(), tool_choice="auto")
-        if not call.tools or call.tool_choice == "none":
+        if not self._asks(call):
             return self._inner.frame(plain, units)
         told = self._inner.encode((Message.of("system", instruction(call.tools)),), call)
         asked = replace(plain, response_schema=self._held_to(call))
         return self._inner.frame(asked, [told, *units])
+
+    def _asks(self, call: ModelCall) -> bool:
+        """Whether the request asks for a choice. Where no tool may be called any more, it does so only of who can be
+        held to an answer: the beginning of the prompt stays as it was, for the cache. Others are told nothing of tools.
+        """
+        if call.tool_choice != "none":
+            return bool(call.tools)
+        return bool(call.tools) and self.holds_schemas and self._held_to(call) is not None
+
+    def _may_choose(self, call: ModelCall) -> bool:
+        """Whether the answer may be a choice. Who was not asked for one may still write one, having done so before; but
+        where the answer has to fit a schema, or there are no tools, all that it writes is the answer."""
+        return self._asks(call) or (bool(call.tools) and call.response_schema is None)
 
     def _held_to(self, call: ModelCall) -> JSON:
         """The schema of a choice as the wire takes it; `None` where model or wire can't be held to it: then the
@@ -88,11 +101,11 @@ class JsonTools(Adapter):
 
     def decode(self, reply: WireReply, call: ModelCall) -> ModelResponse:
         response = self._inner.decode(reply, replace(call, tools=()))
-        return chosen(response, call) if may_choose(call) else response
+        return chosen(response, call) if self._may_choose(call) else response
 
     def stream_decoder(self, call: ModelCall) -> StreamDecoder:
         decoder = self._inner.stream_decoder(replace(call, tools=()))
-        return JsonToolsStream(decoder, call) if may_choose(call) else decoder
+        return JsonToolsStream(decoder, call) if self._may_choose(call) else decoder
 
 
 class JsonToolsStream:
@@ -118,12 +131,6 @@ class JsonToolsStream:
 
     def finish(self, *, cancelled: bool = False) -> ModelResponse:
         return chosen(self._inner.finish(cancelled=cancelled), self._call)
-
-
-def may_choose(call: ModelCall) -> bool:
-    """Whether the answer may be a choice. A model that was asked for none may still write one, as it did before; but
-    where its answer has to fit a schema, or there are no tools, all that it writes is the answer."""
-    return bool(call.tools) and (call.tool_choice != "none" or call.response_schema is None)
 
 
 def chosen(response: ModelResponse, call: ModelCall) -> ModelResponse:
@@ -201,11 +208,12 @@ def example_of(schema: JSON) -> JSON:
 
 
 def choice_schema(call: ModelCall) -> JSON:
-    """One of the calls that may be made, or the answer; only a call where one is required."""
-    names = {tool.name for tool in call.tools}
+    """One of the calls that may be made, or the answer: no answer where a call is required, no call where none may be
+    made."""
+    names = {tool.name for tool in call.tools} | {"none"}
     tools = [tool for tool in call.tools if call.tool_choice not in names or tool.name == call.tool_choice]
     parts = {f"tool.{tool.name}": tool.parameters for tool in tools}
-    if call.tool_choice == "auto":
+    if call.tool_choice in ("auto", "none"):
         parts["answer"] = call.response_schema or ANY_TEXT
     # A schema that refers to itself means its own root, so it can't stand in the midst of another one.
     apart = {name: moved(schema, f"#/$defs/{name}") for name, schema in parts.items() if references(schema)}
@@ -213,7 +221,8 @@ def choice_schema(call: ModelCall) -> JSON:
     choices = [choice("tool", {"const": tool.name}, arguments=here[f"tool.{tool.name}"]) for tool in tools]
     if "answer" in here:
         choices.append(choice("answer", here["answer"]))
-    return {"oneOf": choices, "$defs": apart} if apart else {"oneOf": choices}
+    found: dict[str, JSON] = {"oneOf": choices} if len(choices) > 1 else choices[0]
+    return {**found, "$defs": apart} if apart else found
 
 
 def moved(schema: JSON, place: str) -> JSON:
@@ -228,7 +237,7 @@ def moved(schema: JSON, place: str) -> JSON:
     return found
 
 
-def choice(name: str, schema: JSON, **more: JSON) -> JSON:
+def choice(name: str, schema: JSON, **more: JSON) -> dict[str, JSON]:
     properties = {name: schema, **more}
     return {
         "type": "object",

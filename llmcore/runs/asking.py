@@ -199,7 +199,8 @@ class Asking:
             return replace(call, tool_choice=required) if required else call
         # The last completion can call no tool. Where the wire can say so, the tools stay in the request: a history of
         # calls without tools is refused by some providers, and the cached prefix survives.
-        if adapter_of(call.provider, call.model).supports_tool_choice_none and call.model.supports_tool_choice:
+        choosable = call.model.supports_tool_choice or call.model.tools_as_json
+        if choosable and adapter_of(call.provider, call.model).supports_tool_choice_none:
             return replace(call, tool_choice="none")
         return replace(call, tools=())
 

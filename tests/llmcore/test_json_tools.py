@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -107,13 +108,30 @@ def test_schemas_that_refer_to_themselves_keep_their_meaning_in_a_choice() -> No
     assert valid({"tool": "get_time", "arguments": {}}) and valid({"answer": "x"})
 
 
-async def test_the_last_round_asks_for_no_choice(bench: LoopBench, looked_up: list[str]) -> None:
+async def test_the_last_round_leaves_the_answer_alone_behind_the_same_beginning(
+    bench: LoopBench, looked_up: list[str]
+) -> None:
+    bench.language_model = replace(bench.language_model, supports_tool_choice=False)
+    bench.script(Turn(text=CALLING), Turn(text='{"answer": "So far."}'))
+
+    end = await bench.run(bench.state(max_rounds=1))
+
+    assert (end.outcome.reason, end.outcome.answer, looked_up) == (EndReason.MAX_ROUNDS, "So far.", ["7"])
+    first, last = bench.bodies
+    assert last["messages"][: len(first["messages"])] == first["messages"]  # L4
+    valid = Draft202012Validator(last["response_format"]["json_schema"]["schema"]).is_valid
+    assert valid({"answer": "x"}) and not valid(json.loads(CALLING))
+
+
+async def test_who_can_not_be_held_to_an_answer_is_told_nothing_of_tools_in_the_last_round(bench: LoopBench) -> None:
+    bench.language_model = LanguageModel(name="scripted", tools_as_json=True, supports_structured_output=False)
     bench.script(Turn(text=CALLING), Turn(text="Plain words."))
 
     end = await bench.run(bench.state(max_rounds=1))
 
-    assert (end.outcome.reason, end.outcome.answer, looked_up) == (EndReason.MAX_ROUNDS, "Plain words.", ["7"])
+    assert (end.outcome.reason, end.outcome.answer) == (EndReason.MAX_ROUNDS, "Plain words.")
     assert "response_format" not in bench.bodies[-1]
+    assert [message["role"] for message in bench.bodies[-1]["messages"]] == ["user", "assistant", "user"]
 
 
 async def test_a_choice_may_stand_in_a_fence(bench: LoopBench, looked_up: list[str]) -> None:
