@@ -18,7 +18,7 @@ from llmcore.budgets.base import Budgets
 from llmcore.configuration import Provider
 from llmcore.errors import ConfigurationError, ErrorKind, ProviderError
 from llmcore.messages import Message, ModelResponse
-from llmcore.metering.affording import afford
+from llmcore.metering.affording import Afforded, afford
 from llmcore.metering.attempt import Attempt, make_attempt
 from llmcore.metering.backoff import is_passing, wait_after
 from llmcore.metering.interrupt import Interrupt
@@ -180,27 +180,32 @@ class ModelClient:
             sending.requeued_ms += permission.queued_ms
             sending.deadline += now - asked
         try:
-            return await self._afforded(sending) if permission.given else None
+            attempt, afforded = await self._afforded(sending) if permission.given else (None, None)
         finally:
             permission.give_back()
+        if attempt is not None and afforded is not None:
+            # Budgets that are slow to answer keep nobody from calling.
+            await afforded.settle(sending, attempt.response or ModelResponse())
+        return attempt
 
-    async def _afforded(self, sending: Sending) -> Attempt | None:
-        """One attempt within the budgets, or why it was not made; `None` where the call was cancelled before it."""
+    async def _afforded(self, sending: Sending) -> tuple[Attempt | None, Afforded | None]:
+        """One attempt within the budgets, or why it was not made, with what is to be settled; no attempt where the call
+        was cancelled before it."""
         if self._budgets is None:
-            return await make_attempt(self._http, sending, clock=self._clock)
+            return await make_attempt(self._http, sending, clock=self._clock), None
         afforded = await afford(self._budgets, sending, within_s=max(sending.deadline - self._clock(), 0.0))
         if afforded.refused is not None:
             watch = AnswerWatch(self._clock, sending.started, None)
-            return Attempt(watch=watch, capture=None, response=ModelResponse(error=afforded.refused), unsent=True)
+            unsent = ModelResponse(error=afforded.refused)
+            return Attempt(watch=watch, capture=None, response=unsent, unsent=True), None
         if afforded.reservation is None:
-            return None
+            return None, None
         try:
             attempt = await make_attempt(self._http, sending, clock=self._clock)
         except BaseException:
             afforded.reservation.abandon()
             raise
-        await afforded.settle(sending, attempt.response or ModelResponse())
-        return attempt
+        return attempt, afforded
 
     def _unsent(self, sending: Sending, *, attempts: int) -> Completion:
         return Completion(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -22,11 +22,13 @@ from llmcore.budgets.base import (
     Shortage,
 )
 from llmcore.budgets.run import RunBudgets
+from llmcore.configuration import Provider
 from llmcore.errors import ErrorKind
 from llmcore.management.wire_check.server import serve_script
 from llmcore.messages import ModelResponse
 from llmcore.metering.affording import UNBOUNDED_ANSWER, need_of, used_by
 from llmcore.metering.client import ModelClient, open_http
+from llmcore.permits.base import Place
 from llmcore.providers.base import ModelCall
 from llmcore.usage import Prices, Usage
 from tests.llmcore.test_model_client import HELLO, Notes, refusing
@@ -97,6 +99,40 @@ async def within(
 ) -> AsyncIterator[ModelClient]:
     async with open_http() as http, RunBudgets(store, ceiling=ceiling, patience_s=patience_s) as budgets:
         yield ModelClient(http=http, meter=notes, budgets=budgets or None, sleep=notes.sleep, jitter=lambda: 0.0)
+
+
+@dataclass
+class Watched(MemoryStore):
+    """Budgets whose calls have a permit each, and what happens in which order."""
+
+    events: list[str] = field(default_factory=list)
+
+    def settle(self, token: str, used: Amounts | None) -> list[Crossing]:
+        self.events.append("settled")
+        return super().settle(token, used)
+
+    def needed(self, provider: Provider) -> bool:
+        return True
+
+    async def acquire(self, provider: Provider, told: Callable[[Place], None]) -> Watched:
+        self.events.append("granted")
+        return self
+
+    def release(self) -> None:
+        self.events.append("released")
+
+
+async def test_a_permit_is_given_back_before_budgets_that_may_be_slow_are_settled(notes: Notes) -> None:  # S3
+    store = Watched()
+    async with (
+        open_http() as http,
+        RunBudgets(store) as budgets,
+        serve_script(CHAT.script(HELLO, stream=True)) as server,
+    ):
+        client = ModelClient(http=http, meter=notes, permits=store, budgets=budgets)
+        await ask(client, call_to(CHAT, server.origin, model=MODEL))
+
+    assert store.events == ["granted", "released", "settled"] and len(store.settled) == 1
 
 
 async def test_a_call_reserves_its_most_and_settles_what_was_counted(store: MemoryStore, notes: Notes) -> None:  # M3
