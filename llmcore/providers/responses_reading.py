@@ -38,7 +38,7 @@ class ResponsesReader:
         kind = event.get("type")
         if isinstance(response := event.get("response"), dict):
             self._around(response)
-            if kind in ENDS:
+            if isinstance(kind, str) and kind in ENDS:
                 self._end(response)
                 return ()
         return self._items.take(event)

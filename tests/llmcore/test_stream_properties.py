@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from llmcore.messages import Delta, ModelResponse
@@ -112,6 +112,7 @@ def test_a_stream_may_end_anywhere(voice: Voice, said: Said, end: int) -> None:
 
 @pytest.mark.parametrize("voice", WIRES, ids=lambda voice: voice.adapter)
 @given(values=st.lists(json_values, max_size=6), status=st.sampled_from([200, 201, 302, 400, 401, 429, 500, 529]))
+@example(values=[{"type": {}, "response": {}}], status=200)
 @settings(max_examples=60)
 def test_no_json_upsets_an_adapter(voice: Voice, values: list[Any], status: int) -> None:
     call = call_of(voice)
