@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
 from llmcore.configuration import Parameters, Route, Summarizer
 from llmcore.context.compaction import is_summary, summary_in
+from llmcore.context.estimator import Estimator
 from llmcore.messages import FinishReason, Message, ModelResponse
 from llmcore.providers.base import CallPurpose, ModelCall
 
@@ -20,12 +21,12 @@ INSTRUCTIONS = (
 )
 # A summary that is no longer than this needs no more room.
 LONGEST_SUMMARY = 2_000
-# Each piece of a record is cut to so many characters, the record as a whole to as many as surely fit the window.
+# Each piece of a record is cut to so many characters, the record as a whole to as many as are likely to fit the window.
 PIECE_CHARS = 4_000
 TASK_CHARS = 2_000
 RECORD_CHARS = 200_000
-# A token is hardly ever less, in any script that is not cut into bytes.
-CHARS_PER_TOKEN = 2
+# What is kept free of the window, since tokens are estimated.
+MARGIN_PERCENT = 15
 
 
 class Problem(StrEnum):
@@ -75,12 +76,15 @@ def own_summarizer(route: Route, *, stream: bool) -> Summarizer:
 
 def question(summarizer: Summarizer, call: ModelCall, folded: Sequence[Message], task: str) -> tuple[Message, Message]:
     """The two messages of the call: what to do, and the record of the `folded` messages as plain text."""
-    chars = RECORD_CHARS
+    instructions = summarizer.instructions or INSTRUCTIONS
+    asked = f"The task:\n{_cut(task, TASK_CHARS)}\n\nThe record:\n"
+    record = _cut("\n\n".join(flattened(folded)), RECORD_CHARS)
     if (window := call.model.context_window) is not None:
-        chars = min(chars, max((window - (call.parameters.max_tokens or 0)) * CHARS_PER_TOKEN - TASK_CHARS, 0))
-    record = _cut("\n\n".join(flattened(folded)), chars)
-    asked = f"The task:\n{_cut(task, TASK_CHARS)}\n\nThe record:\n{record}"
-    return Message.of("system", summarizer.instructions or INSTRUCTIONS), Message.of("user", asked)
+        estimate = Estimator.of(call.model).text
+        answer = call.parameters.max_tokens or 0
+        room = window * (100 - MARGIN_PERCENT) // 100 - answer - estimate(instructions) - estimate(asked)
+        record = _fitted(record, max(room, 0), estimate)
+    return Message.of("system", instructions), Message.of("user", f"{asked}{record}")
 
 
 def flattened(messages: Iterable[Message]) -> Iterable[str]:
@@ -105,6 +109,17 @@ def problem_with(response: ModelResponse) -> Problem | None:
     if response.finish_reason is not FinishReason.STOP or response.refusal or response.tool_calls:
         return Problem.CUT_OFF
     return None if response.text.strip() else Problem.EMPTY
+
+
+def _fitted(text: str, tokens: int, estimate: Callable[[str], int]) -> str:
+    """`text`, without as much of its middle as it has more than so many tokens: how many characters those are depends
+    on its script."""
+    kept, chars = text, len(text)
+    while chars and (taken := estimate(kept)) > tokens:
+        # A little less than in proportion, for what says how much is left out.
+        chars = chars * tokens * 9 // (taken * 10)
+        kept = _cut(text, chars)
+    return kept
 
 
 def _cut(text: str, chars: int) -> str:

@@ -19,6 +19,7 @@ from llmcore.context.compaction import (
     summary_in,
     summary_message,
 )
+from llmcore.context.estimator import Estimator
 from llmcore.context.summary import PIECE_CHARS, RECORD_CHARS, flattened, question, summarizing_call
 from llmcore.messages import Message, Part, ToolCall
 from llmcore.providers.base import CallPurpose, ModelCall, Transcript
@@ -189,10 +190,16 @@ def test_a_call_to_summarize_has_no_tools_and_a_bounded_answer() -> None:
     assert summarizing_call(asked).parameters == Parameters(max_tokens=300, temperature=0.1)
 
 
-def test_a_record_fits_the_window_of_whoever_summarizes() -> None:
-    long = [tool_message(ToolCall(id="1", name="read", arguments={}), "x" * 100_000)] * 100
+@pytest.mark.parametrize(
+    "text", ["The order was shipped. ", "客户还没有收到包裹。", '{"id": 12345, "ok": true}, ', "9f86d081884c7d65"]
+)
+@pytest.mark.parametrize("window", [1_000, 8_192, 32_000])
+def test_a_record_fits_the_window_of_whoever_summarizes_in_any_script(text: str, window: int) -> None:  # C2
+    long = [tool_message(ToolCall(id="1", name="read", arguments={}), text * 1_000)] * 100
     who = summarizer()
     whole = question(who, summarizing_call(who), long, "task")[1].text
     assert PIECE_CHARS < len(whole) < RECORD_CHARS + 1_000
-    small = summarizer(context_window=1_000)
-    assert len(question(small, summarizing_call(small), long, "task")[1].text) < 2 * 1_000
+    small = summarizer(context_window=window)
+    call = summarizing_call(small)
+    prompt = sum(map(Estimator.of(small.route.model).message, question(small, call, long, "task")))
+    assert window / 2 < prompt + (call.parameters.max_tokens or 0) <= window
