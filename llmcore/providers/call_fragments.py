@@ -109,7 +109,7 @@ class CallFragments:
             return True
         if name != before and {before, name} <= self._names and before + name not in self._names:
             return True
-        return known.is_complete and (bool(arguments) or name != before)
+        return (bool(arguments) or name != before) and known.is_complete
 
     @staticmethod
     def _extend_name(draft: CallDraft, name: str) -> None:
