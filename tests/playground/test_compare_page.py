@@ -19,6 +19,7 @@ from llmcore.messages import FinishReason, ToolCall
 from llmcore.runs.outcome import EndReason, RunStatus
 from playground.erasure import delete_contents
 from playground.models import Run
+from playground.numbers import SPACE
 from playground.reading.compare.calls import Called, paired_calls
 from playground.reading.compare.rounds import ROUNDS_AT_ONCE
 from playground.reading.compare.sides import Side
@@ -122,6 +123,17 @@ def test_settings_that_differ_stand_first_and_are_marked(client: Client, user: U
     assert "<del>refund</del>" in html and "<ins>Support, version 4</ins>" in html
     assert "Model demo-1" in identical and "Temperature 0.5" in identical
     assert "4 settings differ, same user prompt" in html
+
+
+def test_settings_have_their_units(client: Client, user: User) -> None:
+    a, b = pair(user)
+    limits = {"skill_budget_bytes": 24_000, "compact_at_percent": 80, "margin_percent": 10.0, "keep_turns": 3}
+    Run.objects.filter(pk=b.pk).update(plan={**b.plan, "state": {**b.plan["state"], "limits": limits}})
+
+    settings = section(html_of(client, a, b), "h-settings")
+
+    assert "Skill budget – 24,000 bytes" in settings and "Summarize at – 80 %" in settings.replace(SPACE, " ")
+    assert "Margin of the window – 10 %" in settings.replace(SPACE, " ") and "Keep turns – 3" in settings
 
 
 def test_rounds_stand_in_pairs_on_one_axis(client: Client, user: User) -> None:

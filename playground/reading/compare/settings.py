@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.utils.text import Truncator
@@ -22,11 +22,14 @@ VALUE_CHARS = 80
 LABELS = {
     "stream": "Streaming",
     "max_rounds": "Rounds allowed",
-    "max_tool_result_bytes": "Bytes of a tool result",
-    "max_traced_result_bytes": "Bytes of a recorded result",
+    "max_tool_result_bytes": "Longest tool result",
+    "max_traced_result_bytes": "Longest recorded result",
     "max_parallel_tools": "Tools at a time",
-    "skill_budget_bytes": "Bytes of skills",
+    "skill_budget_bytes": "Skill budget",
+    "margin_percent": "Margin of the window",
+    "compact_at_percent": "Summarize at",
 }
+UNITS = {"_bytes": " bytes", "_percent": f"{SPACE}%"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,8 +175,15 @@ def _override(side: Side) -> _Value:
 
 def _fields(values: Mapping[str, Any] | None) -> dict[str, _Value]:
     return {
-        LABELS.get(name, name.replace("_", " ").capitalize()): _plain(value) for name, value in (values or {}).items()
+        LABELS.get(name, name.replace("_", " ").capitalize()): _measured(name, _plain(value))
+        for name, value in (values or {}).items()
     }
+
+
+def _measured(name: str, value: _Value) -> _Value:
+    """With the unit that the name of the field says."""
+    unit = next((unit for ending, unit in UNITS.items() if name.endswith(ending)), "")
+    return value if value is ABSENT or not unit else replace(value, shown=f"{value.shown.removesuffix('.0')}{unit}")
 
 
 def _variables(values: Mapping[str, str]) -> _Value:
