@@ -74,6 +74,11 @@ class ModelClient:
         self._sleep = sleep
         self._jitter = jitter
 
+    @property
+    def reserves(self) -> bool:
+        """Whether calls are made within budgets, so that it matters how many tokens a prompt has."""
+        return self._budgets is not None
+
     def transcript(self, call: ModelCall, messages: Iterable[Message] = ()) -> Transcript:
         return Transcript(adapter_of(call.provider, call.model), call, messages)
 

@@ -94,7 +94,8 @@ class Asking:
         """Bring the transcript up to date, and shorten it where the window is too full; the end of the run where even
         then nothing can be asked."""
         self._extend()
-        if not self._recorder.records and call.model.context_window is None:
+        if not (self._recorder.records or self._client.reserves or call.model.context_window is not None):
+            # Nobody asks for its tokens.
             return None
         self._account.take(self._transcript.messages, call.tools)
         round = self._progress.rounds_used + 1

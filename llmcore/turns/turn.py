@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from llmcore.configuration import Configuration, Route
+from llmcore.context.account import Account
 from llmcore.messages import JSON, Message
 from llmcore.metering.client import Completion, ModelClient
 from llmcore.runs.editing import portable
@@ -66,7 +67,15 @@ async def take_turn(
             call = replace(call, tool_choice=request.tool_choice)
         transcript = client.transcript(call, sent)
         wire = client.prepare(call, transcript)
-        completion = await client.send(call, wire, taken_ids=transcript.call_ids, cancel=cancel)
+        account = Account(route.model, margin_percent=configuration.limits.margin_percent)
+        account.take(transcript.messages, call.tools)
+        completion = await client.send(
+            call,
+            wire,
+            taken_ids=transcript.call_ids,
+            cancel=cancel,
+            input_tokens=account.use(call.parameters).most_used,
+        )
         following = chain.following(completion)
         sent = portable(messages)
     return Turn(configuration=configuration.slug, route=route, completion=completion, repairs=tuple(repairs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -22,14 +23,18 @@ from llmcore.budgets.base import (
     Shortage,
 )
 from llmcore.budgets.run import RunBudgets
-from llmcore.configuration import Provider
+from llmcore.configuration import Configuration, Provider
 from llmcore.errors import ErrorKind
 from llmcore.management.wire_check.server import serve_script
-from llmcore.messages import ModelResponse
+from llmcore.messages import Message, ModelResponse, Part
 from llmcore.metering.affording import UNBOUNDED_ANSWER, need_of, used_by
 from llmcore.metering.client import ModelClient, open_http
 from llmcore.permits.base import Place
 from llmcore.providers.base import ModelCall
+from llmcore.runs.loop import ToolLoop
+from llmcore.runs.state import RunState
+from llmcore.turns.request import TurnRequest
+from llmcore.turns.turn import take_turn
 from llmcore.usage import Prices, Usage
 from tests.llmcore.test_model_client import HELLO, Notes, refusing
 from tests.llmcore.voices import VOICES, ask, call_to
@@ -99,6 +104,21 @@ async def within(
 ) -> AsyncIterator[ModelClient]:
     async with open_http() as http, RunBudgets(store, ceiling=ceiling, patience_s=patience_s) as budgets:
         yield ModelClient(http=http, meter=notes, budgets=budgets or None, sleep=notes.sleep, jitter=lambda: 0.0)
+
+
+async def test_a_turn_and_a_run_that_nobody_records_reserve_the_tokens_of_a_picture_and_not_its_bytes(
+    store: MemoryStore, notes: Notes
+) -> None:  # M3
+    picture = Part(kind="image", media_type="image/png", data=b64encode(bytes(600_000)).decode())
+    messages = (Message(role="user", parts=(picture,)),)
+    async with within(store, notes) as client, serve_script(*[CHAT.script(HELLO, stream=True)] * 2) as server:
+        call = call_to(CHAT, server.origin, model={**MODEL, "supports_images": True})
+        configuration = Configuration(slug="c", name="C", provider=call.provider, model=call.model)
+        await take_turn(TurnRequest(configuration="c", messages=messages), configuration=configuration, client=client)
+        loop = ToolLoop(client=client, provider=call.provider, model=call.model, tools={})
+        await loop.run(RunState(messages=messages))
+
+    assert [need.sent.tokens < 5_000 for need in store.reserved] == [True, True]
 
 
 @dataclass
