@@ -124,6 +124,7 @@ class Settings:
     LLM_WORKER_ALIVE_FILE: str
     LLM_CONTENT_SECURITY_POLICY: str
     CELERY_BROKER_URL: str
+    USE_TZ: bool
     SECRET_KEY: str
     SECRET_KEY_FALLBACKS: Sequence[str]
     DATABASES: dict[str, dict[str, Any]]

@@ -170,7 +170,11 @@ def load_switches() -> Switches:
 def load_policy(user: Any) -> Policy:
     """The rules of this site for the calls that act for `user`; for nobody, if that is None."""
     columns = (dict(zip(_RULE_COLUMNS, row, strict=True)) for row in _RULES.rows())
-    rules = tuple(Rule(**{**rule, "ruling": Ruling(rule["ruling"])}) for rule in columns)
+    # Keys of users that aren't numbers come as the database keeps them.
+    key = ActionRule._meta.get_field("user").target_field.to_python
+    rules = tuple(
+        Rule(**{**rule, "ruling": Ruling(rule["ruling"]), "user_id": key(rule["user_id"])}) for rule in columns
+    )
     return Policy(rules=rules, actor=actor_of(user, {rule.group_id for rule in rules} - {None}))
 
 

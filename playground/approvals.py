@@ -96,7 +96,7 @@ def audit(kind: DecisionKind, *, by: User | None, at: datetime, **about: Any) ->
     DecisionRecord.objects.create(
         at=at,
         decision=kind,
-        user_id=by.pk if by else None,
+        user_id=str(by.pk) if by else None,
         username=by.get_username() if by else "",
         **about,
     )

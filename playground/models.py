@@ -336,7 +336,8 @@ class DecisionRecord(models.Model):
 
     at = models.DateTimeField(_("decided"))
     decision = models.CharField(_("decision"), max_length=10, choices=choices_of(DecisionKind))
-    user_id = models.BigIntegerField(_("user number"), null=True)
+    # As text: a site's users may have keys of another kind than numbers.
+    user_id = models.CharField(_("user number"), max_length=255, null=True)
     username = models.CharField(_("by"), max_length=200, blank=True, default="")
     run_id = models.BigIntegerField(_("run"), null=True, db_index=True)
     session = models.CharField(_("session"), max_length=200, blank=True, default="")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -26,9 +26,10 @@ ASKED = "ask each time, in this run"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Actor:
-    """The user that a call acts for, as far as rules name users and groups."""
+    """The user that a call acts for, as far as rules name users and groups. A user's key is of the kind that the site
+    gives its users."""
 
-    user_id: int | None = None
+    user_id: Hashable | None = None
     group_ids: frozenset[int] = frozenset()
 
 
@@ -46,7 +47,7 @@ class Rule:
     tool: str = "*"
     argument: str = ""
     pattern: str = ""
-    user_id: int | None = None
+    user_id: Hashable | None = None
     group_id: int | None = None
     id: int | None = None
 

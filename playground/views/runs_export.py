@@ -17,6 +17,7 @@ from playground.forms.annotations import MAX_SELECTED
 from playground.forms.runs import ids_of
 from playground.services.export_list import export_list
 from playground.views import StaffRequest, admin_page
+from playground.views.pieces import send_at_once
 from playground.views.runs import MAY_LIST, filter_form
 
 
@@ -34,6 +35,7 @@ async def runs_export(request: StaffRequest) -> HttpResponseBase:
     response = StreamingHttpResponse(stream(rows), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="runs-{timezone.localtime(now):%Y-%m-%d}.csv"'
     add_never_cache_headers(response)
+    send_at_once(response)
     return response
 
 

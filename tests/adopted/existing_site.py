@@ -1,5 +1,5 @@
-"""A Django project as somebody may have it: its own users, its own admin site, an app of its own, no Celery,
-and each request in a transaction."""
+"""A Django project as somebody may have it: its own users with keys and names of another kind, its own admin site, an
+app of its own, another language, no Celery, and each request in a transaction."""
 
 from __future__ import annotations
 
@@ -11,12 +11,29 @@ from pathlib import Path
 
 FILES = {
     "accounts/models.py": """
-from django.contrib.auth.models import AbstractUser
+import uuid
+
+from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
+from django.contrib.auth.models import PermissionsMixin
 from django.db import models
 
 
-class User(AbstractUser):
-    department = models.CharField(max_length=50, blank=True)
+class UserManager(BaseUserManager):
+    def create_user(self, email, password, **columns):
+        user = self.model(email=email, **columns)
+        user.set_password(password)
+        user.save()
+        return user
+
+
+class User(AbstractBaseUser, PermissionsMixin):
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    email = models.EmailField(unique=True)
+    is_active = models.BooleanField(default=True)
+    is_staff = models.BooleanField(default=False)
+
+    USERNAME_FIELD = "email"
+    objects = UserManager()
 """,
     "shop/models.py": """
 from django.db import models
@@ -46,13 +63,16 @@ INSTALLED_APPS[INSTALLED_APPS.index("django.contrib.admin")] = "mysite.office.Of
 INSTALLED_APPS += ["accounts", "shop"]
 AUTH_USER_MODEL = "accounts.User"
 DATABASES["default"]["ATOMIC_REQUESTS"] = True
+DATABASES["archive"] = {"ENGINE": "django.db.backends.sqlite3", "NAME": BASE_DIR / "archive.sqlite3"}
+LANGUAGE_CODE, TIME_ZONE, USE_THOUSAND_SEPARATOR = "de", "Asia/Kolkata", True
+MIDDLEWARE.insert(0, "django.middleware.gzip.GZipMiddleware")
 """
 ROWS = """
 from accounts.models import User
 from shop.models import Order
 
 Order.objects.create(number="A-1001", status="shipped on Monday")
-User.objects.create_user("maren", password="correct horse", is_staff=True)
+User.objects.create_user("maren@example.com", "correct horse", is_staff=True)
 """
 
 

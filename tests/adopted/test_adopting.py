@@ -28,6 +28,22 @@ MODEL = Scenario(
         Turn(text="Your order was shipped on Monday."),
     ),
 )
+KEYS_OF_USERS = """
+from accounts.models import User
+from django.utils import timezone
+from llmcore.models import ActionRule
+from llmcore.store import load_policy
+from playground.approvals import audit
+from llmcore.actions.proposals import DecisionKind
+from playground.models import DecisionRecord
+
+user = User.objects.get()
+ActionRule.objects.create(name="Not for Maren", ruling="deny", user=user)
+policy = load_policy(user)
+assert policy.rules[0].user_id == policy.actor.user_id == user.pk, policy
+audit(DecisionKind.DENY, by=user, at=timezone.now(), call_id="1", tool="refund", turn_digest="", key="")
+assert DecisionRecord.objects.get().user_id == str(user.pk)
+"""
 # What everybody has in another place than the page.
 MODEL_URL, PORT = "http://127.0.0.1:8080/v1", "8000"
 
@@ -95,10 +111,10 @@ def test_an_existing_site_runs_its_own_tool(tmp_path: Path, redis_url: str) -> N
         site.run(
             "python manage.py shell",
             "from accounts.models import User\nfrom django.contrib.auth.models import Group\n"
-            "User.objects.get(username='maren').groups.add(Group.objects.get(name='LLM playground'))\n",
+            "User.objects.get().groups.add(Group.objects.get(name='LLM playground'))\n",
         )
         with started(site, commands, url), httpx.Client(base_url=url, timeout=30) as http:
-            browser = Browser(http, "maren")
+            browser = Browser(http, "maren@example.com")
             form = http.get("/admin/playground/new/")
             assert 'value="find_order"' in form.text and "The shop's office" in form.text.replace("&#x27;", "'")
             assert form.headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
@@ -115,6 +131,7 @@ def test_an_existing_site_runs_its_own_tool(tmp_path: Path, redis_url: str) -> N
             assert "support-model" in http.get("/admin/playground/export/").text
     results = [message for message in model.requests[-1].json["messages"] if message["role"] == "tool"]
     assert len(results) == 1 and "shipped on Monday" in results[0]["content"]
+    site.run("python manage.py shell", KEYS_OF_USERS)
     assert "Traceback" not in site.logs()
 
 

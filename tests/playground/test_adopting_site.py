@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.core.checks import run_checks
 from django.test import AsyncClient, Client
 from django.urls import reverse
 from django.utils import translation
@@ -114,10 +115,11 @@ async def test_a_site_that_packs_its_answers_leaves_alone_what_comes_in_pieces(
     packed = {"Accept-Encoding": "gzip"}
     assert (await client.get(reverse(RUNS), headers=packed)).headers["Content-Encoding"] == "gzip"
     # Of several packages one after the other browsers read the first.
-    for name, begin in (("run", b"<!DOCTYPE html>"), ("run_events", b"retry: ")):
-        response = cast(Any, await client.get(reverse(f"playground:{name}", args=[run.pk]), headers=packed))
+    pages = {f"runs/{run.pk}/": "<!DOCTYPE html>", f"runs/{run.pk}/events/": "retry: ", "export/": "\ufeffrun,"}
+    for page, begin in pages.items():
+        response = cast(Any, await client.get(reverse(RUNS) + page, headers=packed))
         assert response.streaming and response.headers["Content-Encoding"] == "identity"
-        assert (await anext(aiter(response.streaming_content))).lstrip().startswith(begin)
+        assert (await anext(aiter(response.streaming_content))).decode().lstrip().startswith(begin)
         await response.streaming_content.aclose()
 
 
@@ -133,3 +135,25 @@ def test_a_cache_of_the_whole_site_keeps_no_page(site: Any, client: Client) -> N
     assert "Asked for anew" not in before + again
     Run.objects.filter(pk=run.pk).update(title="Asked for anew")
     assert "Asked for anew" in client.get(page).content.decode()
+
+
+class Replica:
+    """Runs are read from another database than they are written to."""
+
+    def db_for_read(self, model: Any, **hints: Any) -> str | None:
+        return "replica" if model._meta.label == "playground.Run" else None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("USE_TZ", False, "playground.E001"),
+        ("DATABASE_ROUTERS", [f"{__name__}.Replica"], "playground.E002"),
+        ("USE_TZ", True, None),
+    ],
+)
+def test_settings_that_the_apps_cannot_live_with_are_told_by_check(
+    settings: Any, name: str, value: Any, told: str | None
+) -> None:
+    setattr(settings, name, value)
+    assert {message.id for message in run_checks() if message.id.startswith("playground")} == ({told} - {None})

@@ -523,7 +523,7 @@ KEPT = {
         "privacy_level",
         "decision",
     },
-    "DecisionRecord": {"decision", "username", "session", "call_id", "tool", "rule", "turn_digest", "key"},
+    "DecisionRecord": {"decision", "user_id", "username", "session", "call_id", "tool", "rule", "turn_digest", "key"},
 }
 CLEARED = {
     "Run": {"prompt", "request", "detail", "error", "answer", "findings"},
