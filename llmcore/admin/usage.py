@@ -7,8 +7,10 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.formats import date_format
+from django.utils.html import format_html
 from django.utils.translation import gettext_lazy
 
 from llmcore.models import UsageRecord
@@ -48,12 +50,12 @@ class UsageRecordAdmin(admin.ModelAdmin):
     list_display = [
         "time",
         "model_name",
-        "run_id",
+        "run",
         "input",
         "cached",
         "output",
         "price",
-        "error_kind",
+        "error",
         "configuration",
         "user",
         "purpose",
@@ -71,6 +73,20 @@ class UsageRecordAdmin(admin.ModelAdmin):
     def time(self, obj: UsageRecord) -> str:
         """As the pages of runs write it, too; with the figures it has room beside the filters."""
         return date_format(timezone.localtime(obj.created_at), "j M Y, H:i:s")
+
+    @admin.display(description=gettext_lazy("run"), ordering="run_id")
+    def run(self, obj: UsageRecord) -> str | None:
+        """Leads to its page where the site has the playground."""
+        if obj.run_id is None:
+            return None
+        try:
+            return format_html('<a href="{}">{}</a>', reverse("playground:run", args=[obj.run_id]), obj.run_id)
+        except NoReverseMatch:
+            return str(obj.run_id)
+
+    @admin.display(description=gettext_lazy("error"), ordering="error_kind")
+    def error(self, obj: UsageRecord) -> str | None:
+        return obj.error_kind.replace("_", " ") or None
 
     @admin.display(description=gettext_lazy("input"), ordering="input_tokens")
     def input(self, obj: UsageRecord) -> str | None:

@@ -130,7 +130,7 @@ def test_the_list_of_usage_shows_figures_as_people_read_them(client: Client) -> 
 
     assert '<td class="field-input">12,345</td>' in page and '<td class="field-price">$0.0004613</td>' in page
     assert '<td class="field-output">–</td>' in page and ">30 Nov 2026, 20:31:05</a>" in page
-    assert '<td class="field-error_kind">–</td>' in page
+    assert '<td class="field-error">–</td>' in page
 
 
 def test_the_sections_stand_under_one_heading_in_the_admin(client: Client) -> None:

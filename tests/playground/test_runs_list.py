@@ -15,6 +15,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from llmcore.models import UsageRecord
 from llmcore.runs.outcome import STATUS_OF, EndReason, RunStatus
 from playground.models import Run
 from playground.reading.ends import END_LOOKS
@@ -405,3 +406,15 @@ def test_live_rows_refuse_what_no_page_asks_for(client: Client, query: dict[str,
 def test_lists_are_read_only(client: Client) -> None:
     assert client.post(URL).status_code == 405
     assert client.post(LIVE).status_code == 405
+
+
+def test_a_usage_record_leads_to_its_run_and_says_its_error_in_words(client: Client) -> None:
+    run = make_run()
+    UsageRecord.objects.create(run_id=run.pk, provider_slug="demo", model_name="m-1", error_kind="rate_limit")
+    UsageRecord.objects.create(provider_slug="demo", model_name="m-1")
+    client.force_login(UserFactory(is_superuser=True))
+
+    page = page_of(client.get(reverse("admin:llmcore_usagerecord_changelist")))
+
+    assert f'<a href="{reverse("playground:run", args=[run.pk])}">{run.pk}</a>' in page
+    assert ">rate limit<" in page and page.count(f"{URL}runs/") == 1
