@@ -87,7 +87,8 @@
       htmx.process(fresh);
     }
     document.dispatchEvent(new CustomEvent("pg:opened"));
-    addScripts(page);
+    // What there is to see comes first.
+    requestAnimationFrame(() => setTimeout(addScripts, 0, page));
     said.textContent = page.title;
     return true;
   }

@@ -77,6 +77,7 @@ def test_going_back_finds_the_form_as_it_was_sent(form: Page) -> None:
     form.check("#skill_shipping-carriers")
     form.fill("#id_title", "On its way")
     dry_run(form)
+    expect(form.locator("#step-detail h2")).to_be_visible()
     run = form.url.split("#")[0]
     number = run.strip("/").split("/")[-1]
     # What the run doesn't hold any more, the browser does.
