@@ -42,6 +42,12 @@
     return button.dataset.copyText;
   }
 
+  // --- what was opened before this was there ------------------------------------------------------------------------
+
+  document.addEventListener("DOMContentLoaded", () => {
+    for (const part of document.querySelectorAll('details[open] > [hx-trigger^="toggle"]')) htmx.trigger(part.parentElement, "toggle");
+  });
+
   // --- going back ---------------------------------------------------------------------------------------------------
 
   // Pages that took each other's place in one document: the browser changes the address, the page is ours to bring.

@@ -50,9 +50,16 @@ def test_an_edited_result_goes_to_the_model_and_the_child_says_so(page: Page) ->
 
 def test_a_message_opens_when_it_is_wanted_and_what_was_typed_survives_a_refusal(page: Page) -> None:
     open_tool(page)
-    page.click("a[data-fork]")
+    scripts: list[Route] = []
+    page.route("**/htmx*.js*", lambda route: scripts.append(route))
+    page.locator("a[data-fork]").click(no_wait_after=True)
     user = page.locator('[data-message]:has(.role:text-is("user"))').first
+    # Who opens it before the page's scripts have come gets it with them.
     user.locator("summary").click()
+    expect(user).to_contain_text("Loading")
+    for route in scripts:
+        route.continue_()
+    page.unroute("**/htmx*.js*")
     expect(user.locator("textarea").first).to_be_visible()
     for text in user.locator("textarea").all():
         text.fill("   ")

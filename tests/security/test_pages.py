@@ -159,9 +159,9 @@ def test_nothing_that_is_typed_becomes_markup_in_an_answer_to_it(hostile: tuple[
             f"runs/{run.pk}/about/",
             f"runs/{run.pk}/note/",
         ):
-            response = client.post(
-                f"/admin/playground/{address}", {**form, "view": view}, headers={"HX-Request": "true"}
-            )
+            # A script that sends the form of a new run gets no answer to show.
+            headers = {} if address == "new/" else {"HX-Request": "true"}
+            response = client.post(f"/admin/playground/{address}", {**form, "view": view}, headers=headers)
             assert response.status_code in (200, 422), address
             assert list(problems_of(response.content.decode())) == [], address
 
