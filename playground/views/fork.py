@@ -30,7 +30,7 @@ def run_fork(request: StaffRequest, run: Run) -> HttpResponseBase:
     may_start(request)
     point = point_of(request, run)
     if isinstance(point, str):
-        return refused(request, run, point)
+        return answer_refused() if request.htmx else refused(request, run, point)
     filled: Refill | None = None
     if request.method == "POST":
         choices = load_run_choices(user=request.user, configuration=request.POST.get("configuration", ""))

@@ -30,6 +30,8 @@ def structured(request: StaffRequest) -> HttpResponseBase:
     repeated, configurations = run_to_repeat(request), tuple(usable_configurations())
     prompt = chosen_prompt(request, repeated)
     if prompt is None or not configurations:
+        if request.htmx:
+            return answer_refused()
         nothing = {"title": "Structured completion", "configurations": configurations}
         return TemplateResponse(request, "playground/structured/nothing.html", nothing)
     earlier = RunRequest.from_json(repeated.request).structured if repeated else None

@@ -228,6 +228,9 @@ def test_a_run_without_contents_says_why_it_can_not_be_forked(client: Client, ru
     Run.objects.filter(pk=run.pk).update(contents_deleted_at=run.created_at)
     response = client.get(address(run, 0), follow=True)
     assert "no longer stored" in response.content.decode()
+    # A script leaves it to the browser to come to that page: to its own eyes, a redirect leads to the login.
+    assert client.post(address(run, 0), data(), headers={"HX-Request": "true"}).status_code == 204
+    assert "no longer stored" not in client.get(reverse("playground:run", args=[run.pk])).content.decode()
 
 
 # --- tools that don't simply run ---

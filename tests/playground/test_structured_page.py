@@ -125,6 +125,7 @@ def test_every_prompt_of_the_site_has_its_form(starter: Client) -> None:
 
 def test_a_site_that_can_not_run_anything_says_so(starter: Client) -> None:
     assert "No configuration can be run yet" in starter.get(URL).content.decode()
+    assert starter.post(URL, headers={"HX-Request": "true"}).status_code == 204
 
 
 def test_a_run_fills_the_form_again(starter: Client) -> None:
