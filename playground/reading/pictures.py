@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
-from llmcore.messages import Message, Part
+from llmcore.messages import JSON, Message, Part
+from llmcore.prompts.assembly import Segment
 from playground.models import Run, RunContent
 from playground.pictures import picture_label, type_of_picture
+from playground.reading.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +31,19 @@ def picture_view(run: Run, digest: str, number: int, part: Part, name: str) -> P
         return None
     url = reverse("playground:run_picture", args=[run.pk, digest, number])
     return PictureView(name=name, label=picture_label(part.media_type, part.data), url=url)
+
+
+def part_of(message: JSON, segment: Segment) -> Part | None:
+    """The part that `segment` explains of its message, as that is stored; `None` where it no longer is."""
+    parts = Message.from_json(message).parts if message else ()
+    return parts[segment.part] if segment.part < len(parts) else None
+
+
+def picture_of(run: Run, plan: Plan, digest: str, segment: Segment, part: Part | None) -> PictureView | None:
+    """The picture that `segment` explains, called as its file was, else as the input that it was given for."""
+    if part is None or part.kind != "image":
+        return None
+    return picture_view(run, digest, segment.part, part, plan.files.get(segment.source_id) or segment.label)
 
 
 def find_picture(run: Run, digest: str, number: int) -> tuple[bytes, str] | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from llmcore.messages import Message, Part, ToolSpec
+from llmcore.messages import Part, ToolSpec
 from llmcore.prompts.assembly import Segment, Source
 from llmcore.trace import StepKind
 from playground.models import RunStep
@@ -15,7 +15,7 @@ from playground.pictures import picture_label
 from playground.reading.boxes import pretty
 from playground.reading.compare.sides import Side
 from playground.reading.compare.texts import DiffLine, Piece, bounded, line_diff, side_by_side
-from playground.reading.pictures import PictureView, picture_view
+from playground.reading.pictures import PictureView, part_of, picture_of
 from playground.rows import load_contents
 
 # The whole of a text that both have, as far as a page shows it.
@@ -205,19 +205,14 @@ def _key(segment: Segment, user_message: int | None) -> str:
 
 def _text(side: Side, segment: Segment, digests: Mapping[int, str], contents: Mapping[str, Any]) -> Text:
     digest = digests.get(segment.message, "")
-    value = contents.get(digest)
-    parts = Message.from_json(value).parts if value else ()
-    part = parts[segment.part] if segment.part < len(parts) else None
-    view = None
-    if part is not None and part.kind == "image":
-        name = side.plan.files.get(segment.source_id) or segment.label
-        view = picture_view(side.run, digest, segment.part, part, name)
+    part = part_of(contents.get(digest), segment)
+    picture = picture_of(side.run, side.plan, digest, segment, part)
     return Text(
         source=segment.source,
         label=segment.label,
         tokens=segment.tokens,
         text=_span(part, segment) if part is not None else None,
-        pictures=(view,) if view else (),
+        pictures=(picture,) if picture else (),
         digest=(digest, segment.part, segment.start, segment.end),
         version=segment.version,
         object_id=segment.object_id,

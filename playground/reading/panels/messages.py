@@ -19,7 +19,7 @@ from playground.pictures import picture_label
 from playground.reading.boxes import Box, any_box, byte_size, json_box, text_box
 from playground.reading.lines import Line
 from playground.reading.panels.base import Panel, Query, Tab
-from playground.reading.pictures import PictureView, picture_view
+from playground.reading.pictures import PictureView, picture_of, picture_view
 from playground.reading.step_record import StepRecord
 from playground.reading.step_rows import load_rows
 from playground.reading.steps import read_lines
@@ -201,10 +201,10 @@ class MessageReader:
         return blocks
 
     def _picture(self, index: int, number: int, part: Part, own: Sequence[Segment]) -> PictureView | None:
-        """It is called as its file was, else as the input that it was given for."""
-        files = self._record.plan.files
-        name = next((files.get(segment.source_id) or segment.label for segment in own), "Picture")
-        return picture_view(self._record.run, self._digests[index], number, part, name)
+        run, digest = self._record.run, self._digests[index]
+        if own:
+            return picture_of(run, self._record.plan, digest, own[0], part)
+        return picture_view(run, digest, number, part, "Picture")
 
     def _segment_block(self, part: Part, segment: Segment, name: str, picture: PictureView | None) -> Block:
         is_image = part.kind == "image"

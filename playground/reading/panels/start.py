@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llmcore.messages import Message
 from llmcore.runs.fork import without_contents
 from llmcore.structured.packs import site_prompts
 from playground.numbers import duration
 from playground.pictures import picture_label
 from playground.reading.boxes import Box, any_box, json_box, text_box
 from playground.reading.panels.base import Panel, Query, Tab
-from playground.reading.pictures import PictureView, picture_view
+from playground.reading.pictures import PictureView, part_of, picture_of
 from playground.reading.step_record import StepRecord
 
 
@@ -88,16 +87,13 @@ def given_pictures(record: StepRecord) -> Iterator[GivenPicture]:
 
 def _sent_pictures(record: StepRecord) -> Iterator[tuple[str, PictureView]]:
     """The pictures in the first prompt by the inputs that they were given for."""
-    plan, files = record.plan, record.plan.files
+    plan = record.plan
     contents = record.contents(plan.messages)
     for segment in plan.segments:
         digest = plan.messages[segment.message]
-        value = contents.get(digest)
-        parts = Message.from_json(value).parts if value else ()
-        if segment.part < len(parts) and (part := parts[segment.part]).kind == "image":
-            name = files.get(segment.source_id) or segment.label
-            if view := picture_view(record.run, digest, segment.part, part, name):
-                yield segment.source_id, view
+        part = part_of(contents.get(digest), segment)
+        if picture := picture_of(record.run, plan, digest, segment, part):
+            yield segment.source_id, picture
 
 
 def _named(given: Mapping[str, Any]) -> tuple[str, str]:
